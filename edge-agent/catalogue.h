@@ -1,0 +1,57 @@
+/*
+ * The policies and overrides in force: immutable once built, reference-counted, replaced whole, so that
+ * a verdict sees the old ones or the new ones and never a mix.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/bytes.h"
+#include "core/limit.h"
+
+enum outage_action { OUTAGE_LOCAL, OUTAGE_DENY, OUTAGE_ALLOW };
+
+/* What is counted of a policy, kept over reloads (owned by the registry in policy_stats.h). */
+struct policy_stats;
+
+struct level {
+	char name[65]; /* of a policy without levels: the policy's name */
+	struct limit limit;
+	bool has_slots;     /* plan: limit is its bucket, slots its concurrency */
+	struct limit slots;
+};
+
+struct policy {
+	char name[65];
+	uint8_t n_levels; /* 1..8; 1 and not `leveled`: the one level takes the whole key */
+	bool leveled;
+	bool shadow;
+	bool has_overrides;
+	enum outage_action on_outage;
+	uint32_t wait_max_queue; /* 0: never wait */
+	uint64_t wait_max_ms;
+	struct level *levels;
+	struct policy_stats *stats;
+};
+
+struct override {
+	bool banned, unlimited;
+	int64_t until_ms; /* wall clock, ms since the epoch; INT64_MAX: for ever. An expired one does not bind */
+	struct level level; /* unless banned or unlimited; algorithm as the level's that it replaces */
+};
+
+struct catalogue;
+
+struct catalogue *catalogue_ref(struct catalogue *c);
+void catalogue_unref(struct catalogue *c); /* NULL is nothing */
+
+/* NULL when there is none of that name. Borrowed while the catalogue is referenced. */
+const struct policy *catalogue_policy(const struct catalogue *c, struct slice name);
+
+/*
+ * The override that binds the key path `path` of level `level` of `p` at `now_ms`, or NULL: the exact key
+ * wins over the longest prefix. `path` is raw text through that level (keyspace_path()).
+ */
+const struct override *catalogue_override(const struct catalogue *c, const struct policy *p,
+					  unsigned level, struct slice path, int64_t now_ms);

@@ -1,0 +1,28 @@
+/*
+ * Names of keys in Redis. Injective: no two different (policy, key path) pairs share a name; every
+ * key of one root shares a hash tag, so a hierarchy sits in one Cluster slot (lua/README.md).
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "core/bytes.h"
+#include "core/limit.h"
+
+enum { KEYSPACE_NAME_MAX = 3 * 1024 + 512 };
+
+/* The part of `key` up to its first '/', all of it if there is none. */
+struct slice keyspace_root(struct slice key);
+
+/* The path of `key` through level `level` of `n_levels` (the last level takes the rest); sets
+ * *ret_path and returns true, or returns false if the key has fewer parts. */
+bool keyspace_path(struct slice key, unsigned level, unsigned n_levels, struct slice *ret_path);
+
+/* Each writes at most KEYSPACE_NAME_MAX bytes to `ret_name` and returns the length. */
+size_t keyspace_check(enum algorithm algorithm, struct slice policy, unsigned level,
+		      struct slice path, char *ret_name);
+size_t keyspace_throttle(struct slice key, char *ret_name);
+size_t keyspace_receipt(struct slice root, struct slice nonce, char *ret_name);
+
+/* CRC16 of the hash tag modulo 16384 (Redis Cluster specification). */
+uint16_t keyspace_slot(struct slice name);

@@ -1,0 +1,60 @@
+/*
+ * One limit: an algorithm and its parameters, checked and brought into the units in which the
+ * algorithms count (µs and µtokens, all below 2^53 so that the Lua twins are exact in doubles).
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/status.h"
+
+enum { LIMIT_MAX = 1000000000 }; /* of limit, burst and cost */
+#define LIMIT_PER_MIN_US UINT64_C(1000)                /* 1 ms */
+#define LIMIT_PER_MAX_US (UINT64_C(400) * 86400000000) /* 400 days */
+
+enum algorithm {
+	ALGORITHM_TOKEN_BUCKET,
+	ALGORITHM_GCRA,
+	ALGORITHM_SLIDING_WINDOW,
+	ALGORITHM_SLIDING_COUNTER,
+	ALGORITHM_CALENDAR,
+	ALGORITHM_CONCURRENCY,
+	ALGORITHM_N
+};
+
+/* Edges of a calendar's windows in one time zone: ascending, µs since the epoch. */
+struct calendar_edges {
+	const uint64_t *edge_us; /* borrowed for as long as the limit lives */
+	uint32_t n;
+};
+
+struct limit {
+	enum algorithm algorithm;
+	uint64_t limit;  /* 0..LIMIT_MAX; 0 denies all */
+	uint64_t per_us; /* LIMIT_PER_MIN_US..LIMIT_PER_MAX_US; unused by calendar, concurrency */
+	uint64_t burst;  /* buckets: 1..LIMIT_MAX */
+	uint64_t hold_us; /* concurrency: the longest time a permit lives; 1 ms..400 days */
+	struct calendar_edges edges; /* calendar */
+
+	/* Derived by limit_init(). */
+	uint64_t cap_ut;             /* bucket: burst in µtokens */
+	uint64_t quantum_ut;         /* bucket: p, credited each ... */
+	uint64_t quantum_us;         /* ... q: p/q is limit·10⁶/per_us in lowest terms */
+	uint64_t interval_us;        /* gcra: emission interval, whole µs ... */
+	uint64_t interval_millionths; /* ... and millionths of a µs, rounded up */
+	uint64_t tick_us;            /* sliding counter: unit in which its window is counted */
+	uint64_t window_ticks;       /* sliding counter: ceil(per_us / tick_us) */
+};
+
+/*
+ * Fills the derived fields from the given ones. KOVA_ERANGE: a field is outside its range, or a
+ * gcra whose time from empty to full, burst·per/limit, is more than 100 years.
+ */
+KOVA_MUST_CHECK kova_status limit_init(struct limit *l);
+
+/* What can be taken at once when nothing was: burst, N of a window, permits. */
+uint64_t limit_capacity(const struct limit *l);
+
+/* µs from empty to full (buckets), or the window's length; 0 when it has none (limit 0). */
+uint64_t limit_horizon_us(const struct limit *l);

@@ -1,0 +1,99 @@
+/*
+ * The decide script's wire format: a batch of operations goes to Redis as one packed argument and
+ * comes back as one packed string (layout: lua/README.md). Pure: builds bytes, reads bytes.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/bytes.h"
+#include "core/limit.h"
+#include "core/status.h"
+
+enum {
+	SCRIPT_CHECKS_MAX = 16 * 8 * 2, /* pairs x levels x (bucket and slots of a plan) */
+	SCRIPT_OPS_MAX = 128,           /* of one call */
+};
+
+struct script_check {
+	const struct limit *limit; /* borrowed until the batch is written */
+	struct slice key;          /* Redis key of this check's state (keyspace.h) */
+	uint64_t cost;             /* 1..LIMIT_MAX */
+	bool shadow;               /* never refuses; takes only if it fits */
+};
+
+enum script_op_kind {
+	SCRIPT_TAKE,    /* all checks or none; concurrency checks get `permit` (or a member of its own) */
+	SCRIPT_PEEK,    /* as TAKE, nothing written */
+	SCRIPT_GIVE,    /* undo of a TAKE answered at stamp_us: gives each check's cost back */
+	SCRIPT_REFUND,  /* by receipt: brings what it gave back to `amount` in all */
+	SCRIPT_RELEASE, /* concurrency: ends `permit` */
+	SCRIPT_RENEW,   /* concurrency: `permit` lives for hold again */
+};
+
+struct script_op {
+	enum script_op_kind kind;
+	bool chained; /* refused if the operation before it in the batch was */
+	const struct script_check *checks;
+	uint16_t n_checks;
+	struct slice id_key;      /* empty: not idempotent */
+	struct slice receipt_key; /* TAKE: remember what was taken; REFUND: look it up; else empty */
+	struct slice echo;        /* TAKE with id_key: stored with the id and answered again on a repeat */
+	struct slice permit;      /* concurrency */
+	uint64_t stamp_us;        /* GIVE: script_answer.now_us of the TAKE */
+	uint64_t amount;          /* REFUND: total to be given back; UINT64_MAX: all */
+};
+
+struct script_batch;
+
+struct script_batch *script_batch_new(void);
+void script_batch_free(struct script_batch *b);
+void script_batch_clear(struct script_batch *b);
+uint32_t script_batch_ops(const struct script_batch *b);
+
+/*
+ * Appends one operation; copies what it needs. `now_us` is the agent's wall clock, for the choice
+ * of a calendar's edges. KOVA_ETOOBIG: SCRIPT_OPS_MAX reached.
+ */
+KOVA_MUST_CHECK kova_status script_batch_add(struct script_batch *b, const struct script_op *op,
+					     uint64_t now_us);
+
+/*
+ * The whole RESP command, EVALSHA or (`with_body`) EVAL, as bytes that stay valid until the batch
+ * is changed. `nonce` (< 2^53) is echoed by the script.
+ */
+struct slice script_batch_command(struct script_batch *b, bool with_body, uint64_t nonce);
+
+enum script_status {
+	SCRIPT_REFUSED,
+	SCRIPT_ALLOWED,
+	SCRIPT_SHADOWED, /* allowed, but a shadow check would have refused */
+	SCRIPT_REPEATED, /* allowed before under this id; `echo` is what was stored then */
+	SCRIPT_EDGES,    /* now_us is outside the calendar edges sent: send again with others */
+	SCRIPT_UNKNOWN,  /* REFUND: no such receipt; RELEASE, RENEW: no such permit (amount 0) */
+};
+
+struct script_answer {
+	enum script_status status;
+	uint16_t check;    /* the one that refused, or the one with the least remaining */
+	uint64_t remaining;
+	int64_t wait_us;   /* refused: until it would fit (−1: never); allowed: until one more is there */
+	uint64_t reset_us;
+	uint64_t now_us;   /* Redis's clock */
+	uint64_t amount;   /* REFUND: given back now; RELEASE, RENEW: 1 or 0 */
+	struct slice echo; /* SCRIPT_REPEATED; points into the reply */
+};
+
+struct script_reader {
+	struct slice reply;
+	size_t at;
+	uint64_t now_us;
+	uint32_t left;
+};
+
+/* KOVA_EPROTO: not a reply of the script, or the nonce is another's (the stream is out of step). */
+KOVA_MUST_CHECK kova_status script_reader_init(struct script_reader *r, struct slice reply,
+					       uint64_t nonce, uint32_t n_ops);
+KOVA_MUST_CHECK kova_status script_reader_next(struct script_reader *r,
+					       struct script_answer *ret_answer);
