@@ -1,0 +1,31 @@
+/*
+ * The agent: one loop with its configuration, control plane, engine and fronts. Holds nothing that decides:
+ * it starts the parts in order and stops them in the opposite one.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "edge_conf.h"
+#include "request.h"
+
+struct auth;
+struct control;
+
+struct agent {
+	uv_loop_t *loop;
+	struct edge_conf conf; /* of the file as loaded last */
+	struct auth *auth;     /* tokens and their scopes */
+	struct control *control;
+	struct engine *engine;
+	bool draining; /* SIGTERM was received: no new connections, readyz says so */
+};
+
+/* What /readyz and INFO say of the store. */
+struct engine_health {
+	unsigned shards, shards_up;
+	uint64_t waiters, requests; /* in progress */
+};
+struct engine_health engine_health(const struct engine *e);

@@ -1,0 +1,59 @@
+/*
+ * The control plane of one agent: the policies and overrides that came from the file, from
+ * administration and from earlier runs; their stamps, their persistence in the state directory, and the
+ * catalogue built from them. Every change goes through here.
+ */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "catalogue.h"
+#include "core/status.h"
+
+struct control;
+
+/* Why a change was refused; `text` says what is allowed. No secrets. */
+struct control_error {
+	char text[512];
+};
+
+/*
+ * Loads what an earlier run left in `state_dir` (must exist), then merges the file's items
+ * (`policies` and `overrides`: JSON arrays, already validated, borrowed) by the rules of the contract: an item that
+ * changed since the last load of that file is a new write. NULL with *ret_error set on failure.
+ */
+struct control *control_new(const char *state_dir, const json_t *policies, const json_t *overrides,
+			    struct control_error *ret_error);
+void control_free(struct control *c);
+
+/* The catalogue in force; borrowed, valid until the loop turn ends: catalogue_ref() to keep it. */
+struct catalogue *control_catalogue(const struct control *c);
+
+/* Called after each change of the catalogue. One listener: the engine. */
+void control_on_change(struct control *c, void (*changed)(void *data), void *data);
+
+/* A reload of the file (SIGHUP). Changes all or nothing. */
+KOVA_MUST_CHECK kova_status control_reload(struct control *c, const json_t *policies,
+					   const json_t *overrides, struct control_error *ret_error);
+
+/*
+ * Administration. `who` is `token:NAME` or `local`. In force and persisted when they return KOVA_OK.
+ * KOVA_ECONFIG: ret_error says what is wrong; KOVA_ENOTFOUND: nothing of that name to delete; KOVA_EIO: could not be persisted.
+ */
+KOVA_MUST_CHECK kova_status control_put_policy(struct control *c, struct slice name,
+					       const json_t *policy, const char *who,
+					       struct control_error *ret_error);
+KOVA_MUST_CHECK kova_status control_delete_policy(struct control *c, struct slice name,
+						  const char *who, struct control_error *ret_error);
+KOVA_MUST_CHECK kova_status control_put_override(struct control *c, const json_t *override,
+						 const char *who, struct control_error *ret_error);
+/* Exactly one of `key` and `prefix` has ptr != NULL. */
+KOVA_MUST_CHECK kova_status control_delete_override(struct control *c, struct slice policy,
+						    struct slice key, struct slice prefix,
+						    const char *who, struct control_error *ret_error);
+
+/* New references: {"policies":[…]} and {"overrides":[…]} each item with "version" and "who". */
+json_t *control_policies(const struct control *c);
+json_t *control_overrides(const struct control *c);

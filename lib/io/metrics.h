@@ -1,0 +1,45 @@
+/*
+ * Writing OpenMetrics 1.0 (and the older Prometheus text) from numbers that their owners keep: a
+ * collector is a function that writes its families each time somebody asks.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/buf.h"
+
+enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM, METRIC_INFO };
+
+struct metrics_writer {
+	struct buf *out;
+	bool openmetrics; /* else text/plain; version=0.0.4 */
+};
+
+struct metric_label {
+	const char *name;
+	const char *value; /* escaped by the writer */
+};
+
+/* Starts a family: `name` without `_total`. */
+void metrics_family(struct metrics_writer *w, const char *name, enum metric_type type,
+		    const char *unit, const char *help);
+/* A sample of the family started last; a counter's gets `_total`. */
+void metrics_sample(struct metrics_writer *w, const struct metric_label *labels, unsigned n_labels,
+		    double value);
+
+/* Latency histogram with fixed bounds in seconds, filled by its owner. */
+enum { METRICS_BUCKETS = 14 };
+struct metrics_histogram {
+	uint64_t bucket[METRICS_BUCKETS + 1]; /* last: +Inf; not cumulative */
+	double sum_s;
+};
+void metrics_observe(struct metrics_histogram *h, double seconds);
+void metrics_histogram(struct metrics_writer *w, const struct metric_label *labels, unsigned n_labels,
+		       const struct metrics_histogram *h);
+
+typedef void metrics_collector(struct metrics_writer *w, void *data);
+/* Collectors run in the order of registration. At most 16. */
+void metrics_register(metrics_collector *collect, void *data);
+/* Everything, with the closing `# EOF` for OpenMetrics. */
+void metrics_write(struct buf *out, bool openmetrics);
