@@ -1,0 +1,7 @@
+# What `cmake --install` lays down beside the programs.
+file(GLOB man1 CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/man/*.1)
+file(GLOB man8 CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/man/*.8)
+file(GLOB documents CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/*.md)
+install(FILES ${man1} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES ${man8} DESTINATION ${CMAKE_INSTALL_MANDIR}/man8)
+install(FILES README.md ARCHITECTURE.md CHANGELOG.md LICENSE ${documents} DESTINATION ${CMAKE_INSTALL_DOCDIR})

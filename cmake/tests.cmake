@@ -1,0 +1,99 @@
+# One line a test:
+#   add_unit_test(FILE)    tests/unit/test_X.c: pure, a Criterion program (or one with a main() of its own)
+#   add_io_test(FILE)      tests/io/test_X.c: sockets, files, a redis-server of its own
+#   add_lua_test(FILE)     tests/lua/test_X.c or .py: the scripts in a real Redis
+#   add_system_test(FILE)  tests/system/test_X.py: the built programs, from outside
+#   add_fuzz_replay(FILE)  tests/fuzz/fuzz_X.c: its corpus (tests/fuzz/corpus/X/) replayed; with KOVA_SANITIZE=fuzzer a fuzzer
+# A test that exits 77 was skipped and has printed a line `SKIPPED: why`.
+find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
+pkg_check_modules(CRITERION REQUIRED IMPORTED_TARGET criterion)
+
+set(KOVA_TEST_ENVIRONMENT
+  "KOVA_SOURCE_DIR=${PROJECT_SOURCE_DIR}"
+  "KOVA_BUILD_DIR=${PROJECT_BINARY_DIR}"
+  "KOVA_SANITIZE=${KOVA_SANITIZE}"
+  "PYTHONDONTWRITEBYTECODE=1"
+  "PYTHONPATH=${PROJECT_SOURCE_DIR}/tests/system"
+  "ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1"
+  "UBSAN_OPTIONS=print_stacktrace=1"
+  "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=${PROJECT_SOURCE_DIR}/tests/support/tsan.supp")
+
+function(kova_test_properties name label timeout)
+  if(NOT KOVA_SANITIZE STREQUAL "none")
+    math(EXPR timeout "${timeout} * 3")
+  endif()
+  set_tests_properties(${name} PROPERTIES
+    LABELS "${label}"
+    TIMEOUT ${timeout}
+    SKIP_RETURN_CODE 77
+    ENVIRONMENT "${KOVA_TEST_ENVIRONMENT}"
+    FAIL_REGULAR_EXPRESSION "${KOVA_SANITIZER_REPORT}")
+endfunction()
+
+# Criterion's runner forks from a threaded process, which gcc's ThreadSanitizer does not survive: under TSan only the
+# programs with a main() of their own are built.
+function(kova_c_test label timeout path)
+  cmake_path(GET path STEM stem)
+  string(REGEX REPLACE "^test_" "" stem ${stem})
+  set(name ${label}_${stem})
+  file(STRINGS ${path} uses_criterion REGEX "#include <criterion/")
+  if(uses_criterion AND KOVA_SANITIZE STREQUAL "thread")
+    return()
+  endif()
+  add_executable(${name} ${path})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests/support)
+  target_link_libraries(${name} PRIVATE kova_test_support kova_all kova_warnings)
+  if(uses_criterion)
+    target_link_libraries(${name} PRIVATE PkgConfig::CRITERION)
+  endif()
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  add_test(NAME ${label}/${stem} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  kova_test_properties(${label}/${stem} ${label} ${timeout})
+endfunction()
+
+function(kova_python_test label timeout path)
+  cmake_path(GET path STEM stem)
+  string(REGEX REPLACE "^test_" "" stem ${stem})
+  add_test(NAME ${label}/${stem} COMMAND Python3::Interpreter ${path} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  kova_test_properties(${label}/${stem} ${label} ${timeout})
+  # Timing is measured from outside: not beside another test on a machine of two cores.
+  set_tests_properties(${label}/${stem} PROPERTIES PROCESSORS 2)
+endfunction()
+
+function(add_unit_test path)
+  kova_c_test(unit 60 ${path})
+endfunction()
+
+function(add_io_test path)
+  kova_c_test(io 120 ${path})
+endfunction()
+
+function(add_lua_test path)
+  if(path MATCHES "\\.py$")
+    kova_python_test(lua 300 ${path})
+  else()
+    kova_c_test(lua 300 ${path})
+  endif()
+endfunction()
+
+function(add_system_test path)
+  kova_python_test(system 300 ${path})
+endfunction()
+
+function(add_fuzz_replay path)
+  cmake_path(GET path STEM stem)
+  string(REGEX REPLACE "^fuzz_" "" stem ${stem})
+  set(corpus ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/${stem})
+  add_executable(fuzz_${stem} ${path})
+  target_include_directories(fuzz_${stem} PRIVATE ${PROJECT_SOURCE_DIR}/tests/support)
+  target_link_libraries(fuzz_${stem} PRIVATE kova_all kova_warnings)
+  set_target_properties(fuzz_${stem} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/fuzz)
+  if(KOVA_SANITIZE STREQUAL "fuzzer")
+    target_link_options(fuzz_${stem} PRIVATE -fsanitize=fuzzer)
+    add_test(NAME fuzz/${stem} COMMAND fuzz_${stem} -runs=0 ${corpus})
+  else()
+    target_sources(fuzz_${stem} PRIVATE ${PROJECT_SOURCE_DIR}/tests/support/fuzz_replay.c)
+    add_test(NAME fuzz/${stem} COMMAND fuzz_${stem} ${corpus})
+  endif()
+  kova_test_properties(fuzz/${stem} fuzz 120)
+endfunction()
