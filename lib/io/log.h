@@ -1,6 +1,7 @@
 /*
  * Log lines on stderr: one JSON object a line, or text for people. Only shells log. Values are escaped;
  * secrets are never handed to it. Each call site is rate-limited; what was left out is counted and said.
+ * For one thread: the loop's.
  */
 #pragma once
 
@@ -10,10 +11,18 @@
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 enum log_format { LOG_JSON, LOG_TEXT };
 
-/* Before the first line; default: JSON, LOG_INFO, no node name. `node` is copied. */
+enum {
+	LOG_SITE_PER_SECOND = 10, /* lines of one site; further ones are counted */
+	LOG_VALUE_MAX = 4096,     /* bytes of a value; the rest is cut, which a "…" shows */
+};
+
+/*
+ * Before the first line; default: JSON, LOG_INFO, no node name. `node` is copied; NULL: none. Text is
+ * coloured when stderr is a terminal, $NO_COLOR is not set and $TERM is not "dumb".
+ */
 void log_setup(enum log_format format, enum log_level least, const char *node);
 
-/* A field of a line. Borrowed for the call. */
+/* A field of a line. Borrowed for the call; `text` NULL is written as an empty string. */
 struct log_field {
 	const char *name;
 	enum { LOG_FIELD_TEXT, LOG_FIELD_INT } kind;
@@ -25,22 +34,35 @@ struct log_field {
 #define LOG_INT_FIELD(name_, number_) \
 	((struct log_field){.name = (name_), .kind = LOG_FIELD_INT, .number = (number_)})
 
-/* A call site's budget; static, one a site. */
+/* A call site's budget; static and zero at first, one a site. */
 struct log_site {
-	uint64_t window_s;
-	uint32_t in_window, left_out;
+	uint64_t window_s; /* the second, on the monotonic clock, that in_window belongs to */
+	uint32_t in_window;
+	uint32_t left_out; /* since the last line; > 0: the site is in the list of those to be said */
+	enum log_level level;
+	const char *event;
+	struct log_site *next;
 };
 
 void log_write(struct log_site *site, enum log_level level, const char *event, const char *message,
 	       const struct log_field *fields, unsigned n_fields);
 
-/* log_event(LOG_WARN, "redis_down", "the store can't be reached", LOG_TEXT_FIELD("why", why)); fields are optional */
-#define log_event(level, event, ...)                                                    \
-	do {                                                                            \
-		static struct log_site site_;                                           \
-		LOG_EVENT_(&site_, level, event, __VA_ARGS__, (struct log_field){0})    \
+/*
+ * Says how many lines were left out, for each site whose second is over. Comes by itself with the next
+ * line of any site and at exit; a slow timer that calls it makes it prompt.
+ */
+void log_flush(void);
+
+/*
+ * log_event(LOG_WARN, "redis_down", "the store can't be reached", LOG_TEXT_FIELD("why", why));
+ * `event` is a literal; fields are optional. (The empty last field lets the list be empty in ISO C.)
+ */
+#define log_event(level_, event_, ...)                                                   \
+	do {                                                                             \
+		static struct log_site log_site_;                                        \
+		LOG_EVENT_(&log_site_, level_, event_, __VA_ARGS__, (struct log_field){0}); \
 	} while (0)
-#define LOG_EVENT_(site, level, event, message, ...)                                    \
-	const struct log_field fields_[] = {__VA_ARGS__};                               \
-	log_write(site, level, event, message, fields_,                                 \
-		  (unsigned)(sizeof fields_ / sizeof fields_[0]) - 1);
+#define LOG_EVENT_(site_, level_, event_, message_, ...)                                 \
+	const struct log_field log_fields_[] = {__VA_ARGS__};                            \
+	log_write(site_, level_, event_, message_, log_fields_,                          \
+		  (unsigned)(sizeof log_fields_ / sizeof log_fields_[0]) - 1)

@@ -1,5 +1,5 @@
 /*
- * Writing OpenMetrics 1.0 (and the older Prometheus text) from numbers that their owners keep: a
+ * Writing OpenMetrics 1.0 (and the older Prometheus text, 0.0.4) from numbers that their owners keep: a
  * collector is a function that writes its families each time somebody asks.
  */
 #pragma once
@@ -11,9 +11,15 @@
 
 enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM, METRIC_INFO };
 
+#define METRICS_OPENMETRICS "application/openmetrics-text; version=1.0.0; charset=utf-8"
+#define METRICS_TEXT "text/plain; version=0.0.4; charset=utf-8"
+
 struct metrics_writer {
 	struct buf *out;
 	bool openmetrics; /* else text/plain; version=0.0.4 */
+
+	const char *family; /* started last; borrowed */
+	enum metric_type type;
 };
 
 struct metric_label {
@@ -21,14 +27,17 @@ struct metric_label {
 	const char *value; /* escaped by the writer */
 };
 
-/* Starts a family: `name` without `_total`. */
+/*
+ * Starts a family: `name` without `_total` or `_info`, and ending in `_<unit>` when `unit` is not NULL. The strings
+ * must outlive the family's samples. A family is started once, and all its samples follow.
+ */
 void metrics_family(struct metrics_writer *w, const char *name, enum metric_type type,
 		    const char *unit, const char *help);
-/* A sample of the family started last; a counter's gets `_total`. */
+/* A sample of the family started last; a counter's gets `_total`, an info's `_info` (value 1). */
 void metrics_sample(struct metrics_writer *w, const struct metric_label *labels, unsigned n_labels,
 		    double value);
 
-/* Latency histogram with fixed bounds in seconds, filled by its owner. */
+/* Latency histogram with fixed bounds in seconds (50 µs to 10 s), filled by its owner. */
 enum { METRICS_BUCKETS = 14 };
 struct metrics_histogram {
 	uint64_t bucket[METRICS_BUCKETS + 1]; /* last: +Inf; not cumulative */
@@ -41,5 +50,7 @@ void metrics_histogram(struct metrics_writer *w, const struct metric_label *labe
 typedef void metrics_collector(struct metrics_writer *w, void *data);
 /* Collectors run in the order of registration. At most 16. */
 void metrics_register(metrics_collector *collect, void *data);
+/* The collector that was registered with `data`; nothing when there is none. */
+void metrics_unregister(metrics_collector *collect, void *data);
 /* Everything, with the closing `# EOF` for OpenMetrics. */
 void metrics_write(struct buf *out, bool openmetrics);
