@@ -1,0 +1,171 @@
+/*
+ * The engine's inside: a request's state while it is in progress, and the parts that move it on. Only the
+ * engine's own files include this; everybody else sees request.h.
+ *
+ *   decide.c   the steps of a request, from its check to on_done
+ *   resolve.c  policies and overrides → checks, grouped by Cluster slot; checks → operations of the script
+ *   waiters.c  who waits, in which order, and when they are tried again
+ *   outage.c   the verdict when the store can't be asked
+ *   usage.c    what each key consumed
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "catalogue.h"
+#include "core/buf.h"
+#include "core/script.h"
+#include "core/timer_heap.h"
+#include "receipt.h"
+#include "region.h"
+#include "request.h"
+
+struct control;
+struct usage;
+struct outage;
+struct waiters;
+
+enum { PERMIT_BYTES = 16, PERMIT_CHARS = 22, CHECKS_INLINE = 4, TEXT_INLINE = 224 };
+
+/* One check of a request, in the order of its operations. */
+struct check_ref {
+	const struct policy *policy; /* NULL: CL.THROTTLE */
+	const struct level *level;   /* of the policy or of an override; NULL: CL.THROTTLE */
+	const struct limit *limit;
+	const char *level_name;
+	uint64_t cost;
+	uint8_t pair;
+	uint8_t level_index;
+};
+
+/* The pairs of one Cluster slot (all pairs, without a Cluster): one operation of the script. */
+struct group {
+	struct request_state *state; /* back reference for the answer's callback */
+	uint16_t slot;
+	uint16_t first_check, n_checks;
+	uint8_t first_pair; /* names the root of the receipt's key */
+	kova_status status; /* of the operation */
+	struct script_answer answer; /* without its echo */
+};
+
+/* A place in one key's queue; a waiter has one in the queue of each of its pairs. */
+struct wait_place {
+	struct request_state *state;
+	struct wait_queue *queue;
+	struct wait_place *prev, *next;
+};
+
+struct waiter {
+	struct timer_entry deadline; /* loop ms */
+	struct wait_place *places;   /* owned, one a pair; NULL: not waiting */
+	uint8_t n_places;
+};
+
+struct request_state {
+	struct request request; /* first: the two convert into each other */
+	struct engine *engine;
+	struct request_state *next_free;
+
+	struct catalogue *catalogue; /* referenced while checks point into it */
+	struct check_ref *checks;    /* owned unless checks_inline */
+	uint16_t n_checks, cap_checks;
+	struct group *groups; /* owned unless group_inline */
+	uint8_t n_groups;
+	uint8_t groups_asked; /* operations without an answer yet */
+	bool asking_first;    /* several groups: all others were granted, the first is being asked */
+	bool in_progress, abandoned, has_waited, wants_permit;
+	uint8_t edge_tries;
+	uint64_t edges_now_us; /* 0: the region's clock is good enough for the choice of calendar edges */
+
+	char *text; /* owned unless text_inline: the bytes that the request's slices point to */
+	struct limit throttle_limit;
+	unsigned char random[RECEIPT_RANDOM_BYTES]; /* of the receipt */
+	char permit[PERMIT_CHARS];
+	struct buf receipt; /* text of the receipt; or, for REFUND, the decoded bytes */
+	struct waiter waiter;
+
+	struct check_ref checks_inline[CHECKS_INLINE];
+	struct group group_inline;
+	char text_inline[TEXT_INLINE];
+};
+
+struct engine {
+	uv_loop_t *loop;
+	struct control *control;
+	struct region *region;
+	struct waiters *waiters;
+	struct usage *usage;
+	struct outage *outage;
+	struct request_state *free_states;
+	unsigned n_states, n_states_max; /* made so far; the bound */
+	unsigned n_in_progress;
+	bool closing;
+
+	struct script_check scratch[SCRIPT_CHECKS_MAX]; /* of the operation being built */
+	struct buf names;                               /* their key names */
+	unsigned char random_pool[1024];
+	size_t random_left;
+};
+
+static inline struct request_state *state_of(struct request *r)
+{
+	return (struct request_state *)r;
+}
+
+/* Unguessable bytes. */
+void engine_random(struct engine *e, unsigned char *ret_bytes, size_t len);
+
+/* ---- decide.c ---- */
+
+/* Asks again for a waiter (all of its checks anew, from the catalogue in force). */
+void request_try_again(struct request_state *s, bool chained, unsigned n_after);
+/* Ends a waiter: `reason` is REASON_WAIT_TIMEOUT or REASON_QUEUE_FULL. */
+void request_refuse(struct request_state *s, enum reason reason);
+
+/* ---- resolve.c ---- */
+
+enum resolution {
+	RESOLVED,
+	RESOLVED_AT_ONCE, /* the answer is filled in: banned, unlimited, or an error */
+};
+
+/* Takes the catalogue in force and finds the checks and groups of the request. */
+enum resolution resolve(struct request_state *s);
+void resolve_release(struct request_state *s);
+
+/* Builds the operation of `g`; its checks and names are the engine's scratch until the next call. */
+void resolve_operation(struct request_state *s, struct group *g, struct script_op *ret_op);
+
+/* Fills the answer's numbers from what the script said of check `ref`. */
+void resolve_answer(struct answer *a, const struct check_ref *ref, const struct script_answer *said,
+		    bool allowed);
+
+/* ---- waiters.c ---- */
+
+struct waiters *waiters_new(struct engine *e);
+void waiters_free(struct waiters *w);
+/* Somebody waits for one of the request's keys: it must not overtake. */
+bool waiters_ahead(const struct request_state *s);
+/* Joins the queues of its keys, behind the others; false: one of them is full (or memory is). */
+bool waiters_join(struct request_state *s, uint64_t deadline_ms);
+bool waiters_is_waiting(const struct request_state *s);
+/* Leaves them (it was answered, or its caller is gone); the next in line is tried at once if `granted`. */
+void waiters_leave(struct request_state *s, bool granted);
+/* It was refused: its queues are tried again after `wait_us` (−1: not before something changes). */
+void waiters_refused(struct request_state *s, int64_t wait_us);
+/* Something came back to this key, or (policy NULL) the catalogue changed: try now. */
+void waiters_wake(struct waiters *w, struct slice policy, struct slice key);
+/* Fills a refusal for a newcomer who may not wait. */
+void waiters_refusal(const struct request_state *s, struct answer *a);
+/* Ends all of them with REASON_WAIT_TIMEOUT (drain). */
+void waiters_drain(struct waiters *w);
+unsigned waiters_count(const struct waiters *w);
+
+/* ---- outage.c ---- */
+
+struct outage *outage_new(struct engine *e);
+void outage_free(struct outage *o);
+/* Fills the answer by the policies' on_outage, without asking the store. */
+void outage_decide(struct request_state *s);

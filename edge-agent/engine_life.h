@@ -1,0 +1,27 @@
+/* Starting and stopping an engine, and what others may ask of a running one. */
+#pragma once
+
+#include <uv.h>
+
+#include "core/bytes.h"
+#include "region.h"
+
+struct control;
+struct engine;
+struct redis_store;
+
+enum { ENGINE_REQUESTS_MAX = 65536 };
+
+/* `store` is owned from here on; `control` is borrowed. NULL: out of memory. */
+struct engine *engine_new(uv_loop_t *loop, struct control *control, struct redis_store *store);
+
+/* Answers everybody who waits; new requests are refused from now on. */
+void engine_drain(struct engine *e);
+/* Requests that are still in progress. */
+unsigned engine_in_progress(const struct engine *e);
+/* Frees it; `on_closed` (may be NULL) comes when all handles are gone. Nothing may be in progress
+ * whose owner is gone. */
+void engine_close(struct engine *e, void (*on_closed)(void *data), void *data);
+
+struct redis_counters engine_redis_counters(const struct engine *e);
+struct region_counters engine_region_counters(const struct engine *e);

@@ -1,0 +1,54 @@
+/*
+ * The region's Redis as the engine sees it: operations of the decide script, gathered into one call a
+ * loop turn, each answered exactly once.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "core/script.h"
+#include "io/redis_store.h"
+
+struct region;
+
+/*
+ * `answer` is NULL unless status is KOVA_OK. Any other status is a doubt: the operation may or may not
+ * have been carried out, except KOVA_ECONN before it was sent and KOVA_EREPLY (it was refused whole).
+ */
+typedef void region_answer(kova_status status, const struct script_answer *answer, void *data);
+
+/* `store` is owned from here on. NULL: out of memory. */
+struct region *region_new(uv_loop_t *loop, struct redis_store *store);
+
+/* Ends every operation in progress (KOVA_ECLOSED) before it returns; frees itself when its handles and
+ * the store's are gone, and then calls `on_closed` (may be NULL). */
+void region_close(struct region *r, void (*on_closed)(void *data), void *data);
+
+/* Whether operations on `slot` can be asked now. */
+bool region_up(const struct region *r, uint16_t slot);
+
+/* Slots that differ need calls of their own: true for a Cluster. */
+bool region_by_slot(const struct region *r);
+
+/*
+ * Adds `op` (copied) to the call that leaves at the end of this loop turn. Operations of one slot are
+ * carried out in the order in which they were submitted. `n_after`: as many further operations
+ * will follow at once that must share this one's call (chained ones).
+ */
+void region_submit(struct region *r, uint16_t slot, const struct script_op *op, unsigned n_after,
+		   region_answer *on_answer, void *data);
+
+/* Redis's clock, µs since the epoch, as last heard and carried on by the local steady clock; before
+ * anything was heard, the local wall clock. For choices that Redis checks again. */
+uint64_t region_now_us(const struct region *r);
+
+struct redis_store *region_store(const struct region *r);
+
+struct region_counters {
+	uint64_t calls, operations; /* script calls sent, operations in them */
+	uint64_t out_of_step;       /* replies that belonged to another call */
+	uint64_t script_loads;      /* NOSCRIPT: sent again with the body */
+};
+struct region_counters region_counters(const struct region *r);
