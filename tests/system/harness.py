@@ -96,7 +96,7 @@ class Process:
     def running(self):
         return self.child.poll() is None
 
-    def signal(self, number):
+    def send_signal(self, number):
         if self.running():
             self.child.send_signal(number)
 
@@ -105,7 +105,7 @@ class Process:
 
     def stop(self, number=signal.SIGTERM):
         """Signals, waits and returns the exit status; kills what does not end in time."""
-        self.signal(number)
+        self.send_signal(number)
         try:
             return self.wait()
         except subprocess.TimeoutExpired:
@@ -115,8 +115,8 @@ class Process:
             self.log_file.close()
 
     def kill(self):
-        self.signal(signal.SIGCONT)
-        self.signal(signal.SIGKILL)
+        self.send_signal(signal.SIGCONT)
+        self.send_signal(signal.SIGKILL)
         self.child.wait()
         self.log_file.close()
 
@@ -276,7 +276,7 @@ class Agent(Process):
 
     def reload(self, config):
         self.write_config(config)
-        self.signal(signal.SIGHUP)
+        self.send_signal(signal.SIGHUP)
 
 
 def _children_by_ppid(parent):
