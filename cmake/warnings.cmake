@@ -15,10 +15,8 @@ target_compile_options(kova_warnings INTERFACE
   -Wformat=2                  # format strings are constants
   -Wundef                     # a misspelt macro in #if is not 0
   -Wwrite-strings             # string literals are const
-  -Wcast-qual                 # a cast does not take const away
   -Wpointer-arith
   -Wimplicit-fallthrough      # falling through a case is said aloud
-  -Wswitch-enum               # a new enumerator shows every switch that must learn it
 )
 
 option(KOVA_WERROR "Treat warnings as errors (CI does)" OFF)

@@ -63,14 +63,15 @@ package_met() {
 	return 1
 }
 
+package_known() {
+	apt-cache show --no-all-versions "$1" >/dev/null 2>&1
+}
+
 # The package to install for a specification: the first alternative that apt knows.
 package_choice() {
 	local spec=${1#*=} name
 	for name in ${spec//|/ }; do
-		if apt-cache show --no-all-versions "$name" >/dev/null 2>&1; then
-			echo "$name"
-			return
-		fi
+		package_known "$name" && echo "$name" && return
 	done
 	die "none of the packages ${spec//|/, } is available here"
 }
