@@ -25,11 +25,13 @@ struct auth_token {
 
 struct auth;
 
-/* `tokens_file` NULL: there are no tokens and all is open. NULL with `FILE:LINE: what is wrong` in ret_error. */
+/* `tokens_file` NULL: there are no tokens and all is open. NULL with `FILE:LINE: what is wrong` in
+ * ret_error; a file without any token is an error too. */
 struct auth *auth_new(const char *tokens_file, struct buf *ret_error);
 void auth_free(struct auth *a); /* NULL is nothing */
 
-/* All or nothing. A token that the new file has keeps its struct auth_token; one that it has not loses its scopes. */
+/* All or nothing. A token that is in the new file as well keeps its struct auth_token; one that is not
+ * loses its scopes. */
 KOVA_MUST_CHECK kova_status auth_reload(struct auth *a, const char *tokens_file,
 					struct buf *ret_error);
 

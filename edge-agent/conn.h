@@ -1,9 +1,10 @@
 /*
- * A client's connection, whatever it speaks: bytes in, bytes out, bounded in both directions. The fronts
- * (front_resp.h, front_http.h) sit on it through `struct front_ops`; listener.h makes the connections.
+ * A client's connection, whatever it speaks: bytes in, bytes out, bounded in both directions. The
+ * fronts (front_resp.h, front_http.h) sit on it through `struct front_ops`; listener.h makes the
+ * connections.
  *
- * What a front may rely on: its callbacks come one at a time from the loop; none comes before on_open or
- * after on_closed; on_closed comes exactly once for each on_open that returned true.
+ * What a front may rely on: its callbacks come one at a time from the loop; none comes before on_open
+ * or after on_closed; on_closed comes exactly once for each on_open that returned true.
  */
 #pragma once
 
@@ -17,7 +18,6 @@
 
 struct agent;
 struct conn;
-struct listener;
 struct metrics_writer;
 
 enum {
@@ -25,10 +25,11 @@ enum {
 	CONN_READ_BYTES = 64 * 1024,    /* most that one read brings */
 	CONN_OUT_PAUSE_BYTES = 1 << 20, /* more output than this: nothing more is read */
 	CONN_OUT_MAX_BYTES = 8 << 20,   /* more than this: closed, counted */
-	CONN_REQUESTS_MAX = 1024,       /* more in progress than this: nothing more is read */
+	CONN_REQUESTS_MAX = 1024,       /* as many in progress: nothing more is read */
 	CONN_WRITE_TIMEOUT_MS = 30000,  /* one write took longer: closed, counted */
-	CONN_LINGER_MS = 1000, /* how long a finished connection waits for its peer's end */
-	CONN_SWEEP_MS = 500,   /* granularity of all time-outs here */
+	CONN_LINGER_MS = 1000,          /* a finished connection waits as long for its peer's end */
+	CONN_SWEEP_MS = 500,            /* granularity of all time-outs here */
+	CONN_ADDRESS_MAX = 160,
 };
 
 /* A protocol. All members must be set unless they say NULL. */
@@ -40,27 +41,27 @@ struct front_ops {
 	 * closed and on_closed does not come. */
 	bool (*on_open)(struct conn *c);
 	/*
-	 * `bytes` is all that was received and not consumed yet (borrowed for the call). Returns how many
-	 * bytes it is done with. The rest comes again, with more behind it, when more has arrived, or when
-	 * conn_may_read() is true again if that was why it stopped. Is not called while conn_may_read()
-	 * is false; should test it between two requests of one call.
+	 * `bytes` is all that was received and not consumed yet (borrowed for the call). Returns how
+	 * many bytes it is done with. The rest comes again, with more behind it, when more has
+	 * arrived, or when conn_may_read() is true again if that was why it stopped. Is not called
+	 * while conn_may_read() is false; should test it between two requests of one call.
 	 */
 	size_t (*on_bytes)(struct conn *c, struct slice bytes);
 	/*
-	 * The peer has sent its last byte (it may still read). The front abandons what would wait and leaves
-	 * the rest in progress; the connection is finished (conn_finish()) after this returns.
+	 * The peer has sent its last byte (it may still read). The front abandons what would wait and
+	 * leaves the rest in progress; the connection is finished (conn_finish()) after this returns.
 	 */
 	void (*on_end)(struct conn *c);
 	/* The deadline set by conn_set_deadline() has passed. NULL: the connection is closed. */
 	void (*on_timeout)(struct conn *c);
-	/* The connection is gone: abandon the requests in progress and free the state. Nothing can be
-	 * written any more. */
+	/* The connection is gone: abandon the requests in progress and free the state. Nothing can
+	 * be written any more. */
 	void (*on_closed)(struct conn *c);
 };
 
 enum conn_state {
 	CONN_OPEN,
-	CONN_FINISHING, /* no more input; closes when nothing is in progress and the output is written */
+	CONN_FINISHING, /* no more input; ends when nothing is in progress and all is written */
 	CONN_LINGERING, /* all is written and our end is shut: waits for the peer's */
 	CONN_CLOSING,   /* uv_close() was called */
 };
@@ -69,9 +70,8 @@ struct conn {
 	void *front; /* the front's state */
 	struct agent *agent;
 	struct conn_pool *pool;
-	struct listener *listener;
 	const struct front_ops *ops;
-	uint64_t id;             /* 1, 2, …: unique in the process */
+	uint64_t id;             /* 1, 2, …: unique in the pool */
 	uint64_t opened_ms;      /* loop time */
 	uint64_t last_active_ms; /* loop time of the last byte received */
 
@@ -83,16 +83,17 @@ struct conn {
 		uv_pipe_t pipe;
 	} io;
 	enum conn_state state;
-	bool reading;
-	bool dirty;   /* in pool->dirty */
-	bool feeding; /* on_bytes is on the stack */
-	bool starved; /* input in `in` waits for conn_may_read() */
-	bool writing; /* write_req is in progress */
-	bool shut;    /* shutdown_req was started */
-	uint32_t requests;
-	struct buf in;       /* received, not consumed */
-	struct buf out;      /* to be written at the end of this loop turn */
-	struct buf in_write; /* being written */
+	bool served;           /* on_open returned true: on_closed is owed */
+	bool reading;          /* uv_read_start() is in force */
+	bool dirty;            /* in pool->dirty: has something to do at the end of the loop turn */
+	bool starved;          /* the input in `in` waits for conn_may_read() */
+	bool ended;            /* the peer's end was read */
+	bool writing;          /* write_req is in progress, with in_write's bytes */
+	uint32_t requests;     /* in progress */
+	uint32_t ended_lately; /* requests that ended since the last sweep */
+	struct buf in;         /* received, not consumed */
+	struct buf out;        /* goes out at the end of the loop turn */
+	struct buf in_write;   /* being written */
 	uint64_t write_since_ms;
 	uint64_t deadline_ms; /* loop time; 0: none */
 	uv_write_t write_req;
@@ -103,24 +104,32 @@ struct conn {
 
 /* Output of the connection; what is added goes out at the end of this loop turn, in one write. */
 struct buf *conn_out(struct conn *c);
-/* A reply is owed, and: it is no longer. Count the requests in progress; for backpressure and for the end. */
+
+/* A reply is owed; and: it is no longer. Counts the requests in progress, for backpressure and so
+ * that conn_finish() knows when all is answered. */
 void conn_request_begins(struct conn *c);
 void conn_request_ended(struct conn *c);
+
 /* Whether the front may take another request: open, not too much output, not too many in progress. */
 bool conn_may_read(const struct conn *c);
+
 /* Output that is not with the kernel yet, in bytes. */
 size_t conn_out_bytes(const struct conn *c);
+
 /* No more input: answers what is in progress, writes, closes. Idempotent. */
 void conn_finish(struct conn *c);
+
 /* Closes at once. Idempotent; `c` stays valid until on_closed. */
 void conn_close(struct conn *c);
-/* Whether this is the last thing the peer will get (finish was called, or the agent drains). */
+
+/* Whether what is answered now is the last of this connection (conn_finish() was called). */
 bool conn_is_finishing(const struct conn *c);
-/* on_timeout comes once `after_ms` have passed (granularity CONN_SWEEP_MS); 0: never. Replaces the last one. */
+
+/* on_timeout comes once `after_ms` have passed (granularity CONN_SWEEP_MS); 0: never. Replaces the
+ * last one. */
 void conn_set_deadline(struct conn *c, uint64_t after_ms);
 
-/* "127.0.0.1:53124", "[::1]:53124" or "unix:PATH" of the peer and of our own end; "?" when not known. */
-enum { CONN_ADDRESS_MAX = 160 };
+/* "127.0.0.1:53124", "[::1]:53124" or "unix:PATH" of the peer and of our own end; "?" when unknown. */
 void conn_peer(const struct conn *c, char ret_text[static CONN_ADDRESS_MAX]);
 void conn_local(const struct conn *c, char ret_text[static CONN_ADDRESS_MAX]);
 
@@ -128,39 +137,45 @@ void conn_local(const struct conn *c, char ret_text[static CONN_ADDRESS_MAX]);
 
 struct conn_counters {
 	uint64_t accepted;
-	uint64_t refused_full;  /* beyond max_clients */
-	uint64_t accept_errors; /* out of file descriptors or memory */
-	uint64_t
-		closed_slow; /* output over CONN_OUT_MAX_BYTES, or a write over CONN_WRITE_TIMEOUT_MS */
+	uint64_t refused_full;   /* beyond max_clients */
+	uint64_t accept_errors;  /* out of file descriptors or memory */
+	uint64_t closed_slow;    /* over CONN_OUT_MAX_BYTES or CONN_WRITE_TIMEOUT_MS */
 	uint64_t closed_timeout; /* by a deadline */
-	uint64_t closed_memory;  /* output could not be held */
+	uint64_t closed_memory;  /* its bytes could not be held */
 	uint64_t paused;         /* reading stopped for backpressure */
 	uint64_t bytes_in, bytes_out;
-	uint64_t writes;
+	uint64_t writes; /* system calls that carried output */
 };
 
 struct conn_pool;
 
 /*
- * Connections for the loop of `a` (borrowed; must outlive the pool). `max_clients` 0: CONN_MAX_CLIENTS. Raises the process's
- * limit of open files as far as it may; when that is not enough, lowers max_clients and logs it.
- * NULL: out of memory.
+ * Connections for the loop of `a` (borrowed; outlives the pool). `max_clients` 0: CONN_MAX_CLIENTS.
+ * Raises the process's limit of open files as far as it may; when that is not enough, lowers
+ * max_clients and logs it. NULL: out of memory.
  */
 struct conn_pool *conn_pool_new(struct agent *a, uint32_t max_clients);
+
 /* Finishes every connection (conn_finish()). Stop the listeners first. */
 void conn_pool_drain(struct conn_pool *p);
-/* Connections that are not closed yet. */
+
+/* Connections that are not gone yet. */
 uint32_t conn_pool_count(const struct conn_pool *p);
 uint32_t conn_pool_max_clients(const struct conn_pool *p);
-/* Closes every connection at once; on_closed (may be NULL) comes from the loop when all are gone and the pool is freed. All
- * listeners must be stopped before. */
+
+/* Closes every connection at once; on_closed (may be NULL) comes from the loop when all are gone and
+ * the pool is freed. All listeners must be stopped before. */
 void conn_pool_close(struct conn_pool *p, void (*on_closed)(void *data), void *data);
 
 struct conn_counters conn_pool_counters(const struct conn_pool *p);
+
 /* A metrics_collector (metrics.h) of the pool's numbers; `pool` is the struct conn_pool. */
 void conn_pool_collect(struct metrics_writer *w, void *pool);
+
 /* Calls `each` for every connection that is not closing. `each` must not close any. */
 void conn_pool_each(const struct conn_pool *p, void (*each)(const struct conn *c, void *data),
 		    void *data);
-/* The address on which the front `name` listens in this pool (the first one); "" when it does not. */
+
+/* The address on which the front `name` listens in this pool; "" when it does not. Of several, the
+ * first TCP one. Valid until that listener is stopped. */
 const char *conn_pool_address(const struct conn_pool *p, const char *front_name);
