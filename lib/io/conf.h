@@ -1,0 +1,151 @@
+/*
+ * Configuration read by option tables. A table says of each member of a JSON object its name, type, unit,
+ * bounds, default and text; reading, `--check-config` and the documentation all come from it. Errors are
+ * collected, each with the place of the value it is about; a secret's value is in none of them.
+ */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/buf.h"
+#include "core/bytes.h"
+#include "core/status.h"
+#include "io/json_locate.h"
+
+/* Each says what is stored at the option's offset; pointers are borrowed from the JSON. */
+enum conf_type {
+	CONF_STRING,   /* const char *: not empty, no NUL byte */
+	CONF_NAME,     /* const char *: 1–64 of A-Z a-z 0-9 . _ - */
+	CONF_PATH,     /* const char *: as CONF_STRING; conf_path_resolve() it */
+	CONF_ADDRESS,  /* const char *: "host:port" or "[v6]:port" */
+	CONF_BYTES,    /* struct slice: min..max bytes of any value */
+	CONF_INT,      /* int64_t */
+	CONF_BOOL,     /* bool */
+	CONF_DURATION, /* int64_t, ms */
+	CONF_TIME,     /* int64_t, ms since the epoch: RFC 3339 */
+	CONF_ENUM,     /* int: index into `values` */
+	CONF_OBJECT,   /* the struct that `table` fills, embedded; an absent one is read as empty */
+	CONF_LIST,     /* const json_t *: an array, its items of type `item`; objects are read by the owner */
+	CONF_RAW,      /* const json_t *: read by the table's owner */
+	CONF_LATER,    /* nothing: any value is an error "not available yet" */
+};
+
+/* What an absent option without a default leaves: CONF_ABSENT in integers, −1 in enums, NULL, false. */
+#define CONF_ABSENT INT64_MIN
+
+enum { CONF_OPTIONS_MAX = 32, CONF_DEPTH_MAX = 8, CONF_ERRORS_MAX = 20, CONF_TEXT_MAX = 320 };
+
+struct conf_table;
+
+struct conf_option {
+	const char *name;
+	enum conf_type type;
+	enum conf_type item;    /* CONF_LIST */
+	bool required;
+	bool nullable;          /* null is allowed: absent, and no default */
+	bool secret;            /* its value is in no error */
+	size_t at;              /* offset in the table's struct */
+	const char *fallback;   /* the default, spelled as in JSON without quotes; NULL: none */
+	const char *otherwise;  /* documentation: the default where it is no constant */
+	int64_t min, max;       /* CONF_INT; CONF_DURATION in ms; CONF_BYTES in bytes */
+	const char *const *values; /* CONF_ENUM: NULL-terminated */
+	const struct conf_table *table; /* CONF_OBJECT, CONF_LIST of objects */
+	const char *form;       /* documentation: the values of a CONF_RAW */
+	const char *text;
+};
+
+struct conf_table {
+	const char *title; /* documentation: the heading, e.g. "`redis`" */
+	const char *text;
+	const struct conf_option *options;
+	size_t n_options;
+};
+
+/* Where the reader is: frames on the caller's stack, from the value outwards. NULL is the document. */
+struct conf_path {
+	const struct conf_path *up;
+	const char *key; /* NULL: an item, by index */
+	size_t index;
+};
+
+enum conf_place { CONF_AT_VALUE, CONF_AT_KEY };
+
+struct conf_error {
+	struct json_step steps[CONF_DEPTH_MAX]; /* borrowed from JSON and tables */
+	size_t n_steps;
+	enum conf_place place;
+	char text[CONF_TEXT_MAX];
+};
+
+/* Collects errors. Start with {0}; no allocation, nothing to release. */
+struct conf_reader {
+	struct conf_error errors[CONF_ERRORS_MAX];
+	size_t n_errors; /* may exceed CONF_ERRORS_MAX: the rest is only counted */
+};
+
+/* A JSON file with its text, so that errors can be placed. */
+struct conf_document {
+	char *file; /* as given */
+	char *text;
+	size_t len;
+	json_t *root; /* an object */
+};
+
+/*
+ * Reads `file`. KOVA_ECONFIG: it cannot be read, or is no JSON object, or has a duplicate name; *ret_errors
+ * says so. KOVA_ENOMEM.
+ */
+KOVA_MUST_CHECK kova_status conf_document_load(const char *file, struct conf_document *ret_document,
+					       struct buf *ret_errors);
+/* As conf_document_load() of a file `name` that holds `text` (copied). */
+KOVA_MUST_CHECK kova_status conf_document_parse(const char *name, struct slice text,
+						struct conf_document *ret_document,
+						struct buf *ret_errors);
+void conf_document_release(struct conf_document *d);
+
+/*
+ * Reads `value` (at `path`) by `table` into the struct at `ret_values`. Whatever is wrong is recorded in `r`;
+ * options that are wrong are left as if absent.
+ */
+void conf_read(struct conf_reader *r, const struct conf_path *path, const json_t *value,
+	       const struct conf_table *table, void *ret_values);
+
+/* Records an error about the member `key` (NULL: the value itself) of the value at `path`. */
+void conf_fail(struct conf_reader *r, const struct conf_path *path, const char *key,
+	       enum conf_place place, const char *format, ...)
+	__attribute__((format(printf, 5, 6)));
+
+/* Appends the errors, one a line: FILE:LINE:COLUMN: text. */
+void conf_report(const struct conf_reader *r, const struct conf_document *d, struct buf *ret_errors);
+
+/* The first error and its path as one text, for those who sent a value and not a file. */
+void conf_reader_text(const struct conf_reader *r, char *ret_text, size_t size);
+
+/* `path` relative to the directory of `file`; owned by the caller; NULL: out of memory. */
+char *conf_path_resolve(const char *file, const char *path);
+
+/* The entry of `names` (NULL-terminated) that `name` is a likely misspelling of, or NULL. */
+const char *conf_nearest(const char *name, const char *const *names);
+/* The edit distance of two names, or SIZE_MAX if neither is a likely misspelling of the other. */
+size_t conf_distance(const char *a, const char *b);
+
+/* 1–64 of A-Z a-z 0-9 . _ - */
+bool conf_is_name(struct slice s);
+
+/* "250ms" "10s" "5m" "1h" "7d"; false: not a duration, or beyond int64_t. */
+bool conf_duration_parse(struct slice text, int64_t *ret_ms);
+enum { CONF_DURATION_TEXT_MAX = 24 };
+/* In the largest unit that divides it. */
+void conf_duration_write(int64_t ms, char ret_text[static CONF_DURATION_TEXT_MAX]);
+
+/* RFC 3339, any offset, fractions cut to ms. */
+bool conf_time_parse(struct slice text, int64_t *ret_ms);
+
+/* "host:port" or "[v6]:port" apart; the slices point into `text`. Port 0–65535. */
+bool conf_address_parse(const char *text, struct slice *ret_host, uint16_t *ret_port);
+
+/* The table as Markdown, its nested tables after it, each once. */
+void conf_table_document(const struct conf_table *table, struct buf *ret_markdown);

@@ -1,0 +1,252 @@
+/* The small languages of configuration values: durations, times, addresses; and names that are nearly right. */
+#include <ctype.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+
+#include "io/conf.h"
+
+static const struct {
+	const char *name;
+	int64_t ms;
+} units[] = {{"d", 86400000}, {"h", 3600000}, {"m", 60000}, {"s", 1000}, {"ms", 1}};
+
+enum { UNITS_N = sizeof units / sizeof units[0] };
+
+/* The digits that begin `text`, as many as there are up to `most`; false: none, or too large. */
+static bool digits_take(struct slice *text, size_t most, int64_t *ret_value)
+{
+	int64_t v = 0;
+	size_t n = 0;
+
+	for (; n < text->len && n < most && isdigit((unsigned char)text->ptr[n]); n++) {
+		if (v > (INT64_MAX - 9) / 10)
+			return false;
+		v = v * 10 + (text->ptr[n] - '0');
+	}
+	if (n == 0)
+		return false;
+	*text = (struct slice){text->ptr + n, text->len - n};
+	*ret_value = v;
+	return true;
+}
+
+bool conf_duration_parse(struct slice text, int64_t *ret_ms)
+{
+	int64_t v;
+
+	if (!digits_take(&text, SIZE_MAX, &v))
+		return false;
+	for (size_t i = 0; i < UNITS_N; i++)
+		if (slice_equal(text, slice_of(units[i].name)))
+			return !__builtin_mul_overflow(v, units[i].ms, ret_ms);
+	return false;
+}
+
+void conf_duration_write(int64_t ms, char ret_text[static CONF_DURATION_TEXT_MAX])
+{
+	size_t i = 0;
+
+	while (i < UNITS_N - 1 && (ms == 0 || ms % units[i].ms != 0))
+		i++;
+	snprintf(ret_text, CONF_DURATION_TEXT_MAX, "%lld%s", (long long)(ms / units[i].ms),
+		 units[i].name);
+}
+
+/* Exactly `n` digits. */
+static bool field_take(struct slice *text, size_t n, int64_t min, int64_t max, int64_t *ret_value)
+{
+	size_t before = text->len;
+
+	return digits_take(text, n, ret_value) && before - text->len == n && *ret_value >= min &&
+	       *ret_value <= max;
+}
+
+static bool mark_take(struct slice *text, const char *marks)
+{
+	if (text->len == 0 || text->ptr[0] == '\0' || strchr(marks, text->ptr[0]) == NULL)
+		return false;
+	*text = (struct slice){text->ptr + 1, text->len - 1};
+	return true;
+}
+
+/* Days since 1970-01-01 (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms"). */
+static int64_t days_from_civil(int64_t year, int64_t month, int64_t day)
+{
+	year -= month <= 2;
+	int64_t era = (year >= 0 ? year : year - 399) / 400;
+	int64_t of_era = year - era * 400;
+	int64_t of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
+
+	return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
+}
+
+static bool day_exists(int64_t year, int64_t month, int64_t day)
+{
+	static const char days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+	bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+
+	return day <= days[month - 1] + (month == 2 && leap);
+}
+
+/* ".123456" as ms, 0 without one. */
+static bool fraction_take(struct slice *text, int64_t *ret_ms)
+{
+	int64_t ms = 0, scale = 100;
+
+	*ret_ms = 0;
+	if (!mark_take(text, "."))
+		return true;
+	if (text->len == 0 || !isdigit((unsigned char)text->ptr[0]))
+		return false;
+	for (; text->len > 0 && isdigit((unsigned char)text->ptr[0]); scale /= 10) {
+		ms += (text->ptr[0] - '0') * scale;
+		*text = (struct slice){text->ptr + 1, text->len - 1};
+	}
+	*ret_ms = ms;
+	return true;
+}
+
+/* "Z" or "±hh:mm" as minutes. */
+static bool offset_take(struct slice *text, int64_t *ret_minutes)
+{
+	int64_t h, m, sign;
+
+	*ret_minutes = 0;
+	if (mark_take(text, "Zz"))
+		return true;
+	sign = text->len > 0 && text->ptr[0] == '-' ? -1 : 1;
+	if (!mark_take(text, "+-") || !field_take(text, 2, 0, 23, &h) || !mark_take(text, ":") ||
+	    !field_take(text, 2, 0, 59, &m))
+		return false;
+	*ret_minutes = sign * (h * 60 + m);
+	return true;
+}
+
+bool conf_time_parse(struct slice text, int64_t *ret_ms)
+{
+	int64_t year, month, day, h, m, s, ms, offset;
+
+	if (!field_take(&text, 4, 0, 9999, &year) || !mark_take(&text, "-") ||
+	    !field_take(&text, 2, 1, 12, &month) || !mark_take(&text, "-") ||
+	    !field_take(&text, 2, 1, 31, &day) || !day_exists(year, month, day))
+		return false;
+	if (!mark_take(&text, "Tt ") || !field_take(&text, 2, 0, 23, &h) ||
+	    !mark_take(&text, ":") || !field_take(&text, 2, 0, 59, &m) || !mark_take(&text, ":") ||
+	    !field_take(&text, 2, 0, 60, &s))
+		return false;
+	if (!fraction_take(&text, &ms) || !offset_take(&text, &offset) || text.len != 0)
+		return false;
+	int64_t minutes = (days_from_civil(year, month, day) * 24 + h) * 60 + m - offset;
+
+	*ret_ms = (minutes * 60 + s) * 1000 + ms;
+	return true;
+}
+
+/* The host before the last colon, without the brackets of "[v6]"; false: not of either form. */
+static bool host_parse(struct slice host, struct slice *ret_host)
+{
+	if (host.len > 2 && host.ptr[0] == '[' && host.ptr[host.len - 1] == ']') {
+		*ret_host = (struct slice){host.ptr + 1, host.len - 2};
+		return true;
+	}
+	for (size_t i = 0; i < host.len; i++)
+		if (!isalnum((unsigned char)host.ptr[i]) && strchr("._-", host.ptr[i]) == NULL)
+			return false;
+	*ret_host = host;
+	return host.len > 0;
+}
+
+bool conf_address_parse(const char *text, struct slice *ret_host, uint16_t *ret_port)
+{
+	const char *colon = strrchr(text, ':');
+	struct slice port, host;
+	int64_t v;
+
+	if (colon == NULL)
+		return false;
+	port = slice_of(colon + 1);
+	if (port.len > 5 || !digits_take(&port, 5, &v) || port.len != 0 || v > UINT16_MAX)
+		return false;
+	if (!host_parse((struct slice){text, (size_t)(colon - text)}, &host))
+		return false;
+	*ret_host = host;
+	*ret_port = (uint16_t)v;
+	return true;
+}
+
+enum { NAME_MAX_COMPARED = 64 };
+
+/* Optimal string alignment: insert, delete, replace, swap of neighbours; case does not count. */
+static size_t edit_distance(struct slice a, struct slice b)
+{
+	size_t rows[3][NAME_MAX_COMPARED + 1];
+	size_t *older = rows[0], *old = rows[1], *now = rows[2];
+
+	for (size_t j = 0; j <= b.len; j++)
+		old[j] = j;
+	for (size_t i = 1; i <= a.len; i++) {
+		now[0] = i;
+		for (size_t j = 1; j <= b.len; j++) {
+			int x = tolower((unsigned char)a.ptr[i - 1]);
+			int y = tolower((unsigned char)b.ptr[j - 1]);
+			size_t best = old[j - 1] + (x != y);
+
+			if (old[j] + 1 < best)
+				best = old[j] + 1;
+			if (now[j - 1] + 1 < best)
+				best = now[j - 1] + 1;
+			if (i > 1 && j > 1 && x == tolower((unsigned char)b.ptr[j - 2]) &&
+			    y == tolower((unsigned char)a.ptr[i - 2]) && older[j - 2] + 1 < best)
+				best = older[j - 2] + 1;
+			now[j] = best;
+		}
+		size_t *spare = older;
+
+		older = old;
+		old = now;
+		now = spare;
+	}
+	return old[b.len];
+}
+
+size_t conf_distance(const char *a, const char *b)
+{
+	struct slice x = slice_of(a), y = slice_of(b);
+
+	if (x.len > NAME_MAX_COMPARED || y.len > NAME_MAX_COMPARED)
+		return SIZE_MAX;
+	size_t distance = edit_distance(x, y);
+	size_t longer = x.len > y.len ? x.len : y.len;
+
+	return distance <= (longer + 1) / 3 ? distance : SIZE_MAX;
+}
+
+const char *conf_nearest(const char *name, const char *const *names)
+{
+	const char *nearest = NULL;
+	size_t least = SIZE_MAX;
+
+	for (; *names != NULL; names++) {
+		size_t distance = conf_distance(name, *names);
+
+		if (distance < least) {
+			least = distance;
+			nearest = *names;
+		}
+	}
+	return nearest;
+}
+
+char *conf_path_resolve(const char *file, const char *path)
+{
+	const char *slash = strrchr(file, '/');
+	char *resolved = NULL;
+
+	if (path[0] == '/' || slash == NULL)
+		return strdup(path);
+	if (asprintf(&resolved, "%.*s/%s", (int)(slash - file), file, path) < 0)
+		return NULL;
+	return resolved;
+}
