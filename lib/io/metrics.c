@@ -112,7 +112,7 @@ static void add_value(struct buf *b, double value)
 		buf_add_text(b, "NaN");
 	else if (isinf(value))
 		buf_add_text(b, value > 0 ? "+Inf" : "-Inf");
-	else if (value == floor(value) && fabs(value) < 0x1p53)
+	else if (value > -0x1p53 && value < 0x1p53 && value == (double)(int64_t)value)
 		buf_add_int(b, (int64_t)value);
 	else
 		buf_printf(b, "%.15g", value);
