@@ -77,7 +77,6 @@ struct request_state {
 	bool asking_first;    /* several groups: all others were granted, the first is being asked */
 	bool in_progress, abandoned, has_waited, wants_permit;
 	uint8_t edge_tries;
-	uint64_t edges_now_us; /* 0: the region's clock is good enough for the choice of calendar edges */
 
 	char *text; /* owned unless text_inline: the bytes that the request's slices point to */
 	struct limit throttle_limit;
@@ -135,8 +134,11 @@ enum resolution {
 enum resolution resolve(struct request_state *s);
 void resolve_release(struct request_state *s);
 
-/* Builds the operation of `g`; its checks and names are the engine's scratch until the next call. */
-void resolve_operation(struct request_state *s, struct group *g, struct script_op *ret_op);
+/* Builds the operation of `g`; its checks and names are the engine's scratch until the next call.
+ * false: out of memory. */
+bool resolve_operation(struct request_state *s, struct group *g, struct script_op *ret_op);
+/* The same for the undoing of `g`, which was granted. */
+bool resolve_give_back(struct request_state *s, struct group *g, struct script_op *ret_op);
 
 /* Fills the answer's numbers from what the script said of check `ref`. */
 void resolve_answer(struct answer *a, const struct check_ref *ref, const struct script_answer *said,

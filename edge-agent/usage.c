@@ -6,6 +6,8 @@
 
 #include <stdlib.h>
 
+#include "core/hash.h"
+
 enum { WAYS = 4 };
 
 struct usage_entry {
@@ -21,18 +23,9 @@ struct usage {
 	struct usage_entry *entries;
 };
 
-static uint64_t fnv(uint64_t h, struct slice s)
-{
-	for (size_t i = 0; i < s.len; i++)
-		h = (h ^ (unsigned char)s.ptr[i]) * UINT64_C(1099511628211);
-	return h;
-}
-
 static uint64_t hash_of(struct slice policy, struct slice key)
 {
-	uint64_t h = fnv(fnv(UINT64_C(14695981039346656037), policy) * 31, key);
-
-	return h ^ h >> 32;
+	return hash_bytes(key, hash_bytes(policy, 0));
 }
 
 static bool names(const struct usage_entry *e, struct slice policy, struct slice key)

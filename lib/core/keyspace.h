@@ -23,6 +23,8 @@ size_t keyspace_check(enum algorithm algorithm, struct slice policy, unsigned le
 		      struct slice path, char *ret_name);
 size_t keyspace_throttle(struct slice key, char *ret_name);
 size_t keyspace_receipt(struct slice root, struct slice nonce, char *ret_name);
+/* `k:i{T}<len>:<id>`; the caller appends the pairs. `id`: 1..256 bytes. */
+size_t keyspace_id(struct slice root, struct slice id, char *ret_name);
 
 /* CRC16 of the hash tag modulo 16384 (Redis Cluster specification). */
 uint16_t keyspace_slot(struct slice name);

@@ -48,6 +48,8 @@ bool redis_store_is_cluster(const struct redis_store *s);
 /* Shard that serves `slot` now, and whether it can be asked at once. 0 when not a cluster. */
 unsigned redis_store_shard(const struct redis_store *s, uint16_t slot);
 bool redis_store_up(const struct redis_store *s, unsigned shard);
+/* Number of shards known now: at least 1. */
+unsigned redis_store_shards(const struct redis_store *s);
 
 /*
  * Sends `command`, a whole RESP command (copied), to the shard of `slot`. When that is not connected the

@@ -1,0 +1,656 @@
+/*
+ * A request's way: it is checked, its bytes are made its own, its policies become checks (resolve.c), and the
+ * region is asked. Granted: answered. Refused: answered, or it joins a queue (waiters.c) and is asked again
+ * later. The region can't be asked or its answer is in doubt: the policies say what happens (outage.c).
+ *
+ * Pairs in different slots of a Cluster are asked in two steps: all groups but the first, then, if each was
+ * granted, the first. It carries the id, so that an id is known only once everything was taken; what was taken for a
+ * request that fails in the end is given back.
+ *
+ * Every path ends in request_done(), exactly once. An abandoned request takes the same way; at its end what was
+ * taken is given back instead of reported.
+ */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+#include "control.h"
+#include "core/base64url.h"
+#include "engine.h"
+#include "policy_stats.h"
+#include "usage.h"
+
+enum { EDGE_TRIES = 3 };
+
+/* ---- Pool of requests ---- */
+
+static struct request_state *state_new(struct engine *e)
+{
+	struct request_state *s = e->free_states;
+
+	if (s != NULL) {
+		e->free_states = s->next_free;
+		return s;
+	}
+	if (e->n_states == e->n_states_max)
+		return NULL;
+	s = malloc(sizeof *s);
+	if (s != NULL)
+		e->n_states++;
+	return s;
+}
+
+struct request *request_new(struct engine *e)
+{
+	struct request_state *s = state_new(e);
+
+	if (s == NULL)
+		return NULL;
+	memset(s, 0, offsetof(struct request_state, checks_inline));
+	s->engine = e;
+	s->checks = s->checks_inline;
+	s->cap_checks = CHECKS_INLINE;
+	s->groups = &s->group_inline;
+	s->request.refund_amount = -1;
+	return &s->request;
+}
+
+void request_free(struct request *r)
+{
+	struct request_state *s = state_of(r);
+	struct engine *e = s->engine;
+
+	assert(!s->in_progress);
+	resolve_release(s);
+	if (s->text != s->text_inline)
+		free(s->text);
+	buf_release(&s->receipt);
+	s->next_free = e->free_states;
+	e->free_states = s;
+}
+
+void engine_random(struct engine *e, unsigned char *ret_bytes, size_t len)
+{
+	if (e->random_left < len) {
+		ssize_t n = getrandom(e->random_pool, sizeof e->random_pool, 0);
+
+		assert(n == (ssize_t)sizeof e->random_pool); /* never short for so few bytes */
+		e->random_left = sizeof e->random_pool;
+	}
+	e->random_left -= len;
+	memcpy(ret_bytes, e->random_pool + e->random_left, len);
+}
+
+/* ---- The end ---- */
+
+static void give_ignored(kova_status status, const struct script_answer *answer, void *data)
+{
+	(void)status; /* what could not be given back comes back by time */
+	(void)answer;
+	(void)data;
+}
+
+static bool takes(const struct request *r)
+{
+	return r->kind == REQUEST_TAKE || r->kind == REQUEST_ACQUIRE;
+}
+
+/* Gives back what the groups from `first` on were granted. */
+static void give_back(struct request_state *s, uint8_t first)
+{
+	struct script_op op;
+
+	for (uint8_t i = first; i < s->n_groups; i++) {
+		struct group *g = &s->groups[i];
+
+		if (!takes(&s->request) || s->engine->closing || g->status != KOVA_OK ||
+		    (g->answer.status != SCRIPT_ALLOWED && g->answer.status != SCRIPT_SHADOWED))
+			continue;
+		if (resolve_give_back(s, g, &op))
+			region_submit(s->engine->region, g->slot, &op, 0, give_ignored, NULL);
+	}
+}
+
+static bool counts(const struct request *r)
+{
+	return takes(r) && r->answer.error == REQUEST_NO_ERROR;
+}
+
+static void count_pair(struct request_state *s, const struct request_pair *q, int64_t now_ms)
+{
+	const struct policy *p = catalogue_policy(s->catalogue, q->policy);
+	const struct answer *a = &s->request.answer;
+	enum usage_outcome outcome = !a->allowed	   ? USAGE_REFUSED
+				     : s->has_waited ? USAGE_ADMITTED_LATE
+						     : USAGE_ADMITTED;
+
+	if (p == NULL)
+		return;
+	if (a->reason == REASON_OUTAGE)
+		p->stats->outage++;
+	else if (a->reason == REASON_SHADOW)
+		p->stats->shadow++;
+	else if (a->allowed)
+		p->stats->allowed++;
+	else
+		p->stats->refused++;
+	if (a->allowed && s->has_waited)
+		p->stats->waited++;
+	p->stats->queue_full += a->reason == REASON_QUEUE_FULL;
+	p->stats->wait_timeouts += a->reason == REASON_WAIT_TIMEOUT;
+	usage_add(s->engine->usage, q->policy, q->key, outcome, q->cost, now_ms);
+}
+
+/* An admission counts for each pair; a refusal for the pairs of the policy that refused. */
+static void count_decision(struct request_state *s)
+{
+	const struct request *r = &s->request;
+	int64_t now_ms = (int64_t)(region_now_us(s->engine->region) / 1000);
+
+	for (uint8_t i = 0; i < r->n_pairs; i++)
+		if (r->answer.allowed || r->answer.policy[0] == '\0' ||
+		    slice_equal(r->pairs[i].policy, slice_of(r->answer.policy)))
+			count_pair(s, &r->pairs[i], now_ms);
+}
+
+static void request_done(struct request_state *s)
+{
+	struct request *r = &s->request;
+
+	assert(s->in_progress);
+	waiters_leave(s, r->answer.allowed);
+	s->in_progress = false;
+	s->engine->n_in_progress--;
+	if (s->abandoned) {
+		/* With an id the charge stays, since its answer may be asked again. */
+		if (r->answer.allowed && r->id.len == 0)
+			give_back(s, 0);
+		request_free(r);
+		return;
+	}
+	if (s->catalogue != NULL && counts(r))
+		count_decision(s);
+	r->on_done(r);
+}
+
+static void fail(struct request_state *s, enum request_error error, const char *message)
+{
+	s->request.answer.error = error;
+	s->request.answer.allowed = false;
+	snprintf(s->request.answer.message, sizeof s->request.answer.message, "%s", message);
+	request_done(s);
+}
+
+void request_refuse(struct request_state *s, enum reason reason)
+{
+	s->request.answer.allowed = false;
+	s->request.answer.reason = reason;
+	request_done(s);
+}
+
+/* ---- Checking and owning ---- */
+
+static bool check_throttle(const struct request_throttle *t, const char **ret_message)
+{
+	if (t->max_burst < 0 || t->max_burst >= LIMIT_MAX)
+		*ret_message = "max_burst must be 0 to 999999999";
+	else if (t->count < 1 || t->count > LIMIT_MAX)
+		*ret_message = "count must be 1 to 1000000000";
+	else if (t->period_s < 1 || t->period_s > (int64_t)(LIMIT_PER_MAX_US / 1000000))
+		*ret_message = "period must be 1 to 34560000 seconds (400 days)";
+	else if (t->quantity < 0 || t->quantity > LIMIT_MAX)
+		*ret_message = "quantity must be 0 to 1000000000";
+	else
+		return true;
+	return false;
+}
+
+static bool check_pairs(const struct request *r, const char **ret_message)
+{
+	for (uint8_t i = 0; i < r->n_pairs; i++) {
+		const struct request_pair *q = &r->pairs[i];
+
+		if (q->key.len < 1 || q->key.len > REQUEST_KEY_MAX) {
+			*ret_message = "a key must have 1 to 1024 bytes";
+			return false;
+		}
+		if (q->cost < 1 || q->cost > LIMIT_MAX) {
+			*ret_message = "cost must be 1 to 1000000000";
+			return false;
+		}
+	}
+	return true;
+}
+
+static bool check_request(const struct request *r, const char **ret_message)
+{
+	assert(r->n_pairs <= REQUEST_PAIRS_MAX);
+	if (r->wait_ms > REQUEST_WAIT_MAX_MS)
+		*ret_message = "wait must be 0 to 86400000 ms";
+	else if (r->id.len > REQUEST_ID_MAX)
+		*ret_message = "an id must have 1 to 256 bytes";
+	else if (r->permit.len > REQUEST_PERMIT_MAX)
+		*ret_message = "a permit has at most 64 bytes";
+	else if (r->refund_amount < -1 || r->refund_amount > LIMIT_MAX)
+		*ret_message = "an amount must be 0 to 1000000000";
+	else if (r->kind == REQUEST_THROTTLE && !check_throttle(&r->throttle, ret_message))
+		return false;
+	else
+		return check_pairs(r, ret_message);
+	return false;
+}
+
+static char *own(struct slice *slice, char *at)
+{
+	if (slice->len > 0)
+		memcpy(at, slice->ptr, slice->len);
+	slice->ptr = at;
+	return at + slice->len;
+}
+
+/* Copies what the request's slices point to, so that it can outlive the caller's buffer. */
+static bool own_text(struct request_state *s)
+{
+	struct request *r = &s->request;
+	size_t need = r->id.len + r->permit.len;
+
+	for (uint8_t i = 0; i < r->n_pairs; i++)
+		need += r->pairs[i].policy.len + r->pairs[i].key.len;
+	s->text = need <= sizeof s->text_inline ? s->text_inline : malloc(need);
+	if (s->text == NULL)
+		return false;
+
+	char *at = own(&r->permit, own(&r->id, s->text));
+
+	for (uint8_t i = 0; i < r->n_pairs; i++)
+		at = own(&r->pairs[i].key, own(&r->pairs[i].policy, at));
+	return true;
+}
+
+/* A refund's pairs are in its receipt. */
+static bool open_receipt(struct request_state *s)
+{
+	struct request *r = &s->request;
+	struct receipt receipt;
+
+	if (receipt_parse(r->receipt, &s->receipt, &receipt) != KOVA_OK)
+		return false;
+	r->n_pairs = receipt.n_pairs;
+	memcpy(r->pairs, receipt.pairs, sizeof r->pairs);
+	memcpy(s->random, receipt.random, sizeof s->random);
+	return true;
+}
+
+static void write_receipt(struct request_state *s)
+{
+	struct request *r = &s->request;
+	struct receipt receipt = {.n_pairs = r->n_pairs};
+
+	engine_random(s->engine, s->random, sizeof s->random);
+	memcpy(receipt.random, s->random, sizeof s->random);
+	memcpy(receipt.pairs, r->pairs, sizeof receipt.pairs);
+	receipt_write(&s->receipt, &receipt);
+}
+
+static void make_permit(struct request_state *s)
+{
+	unsigned char random[PERMIT_BYTES];
+	struct buf text = {0};
+
+	engine_random(s->engine, random, sizeof random);
+	base64url_write(&text, (struct slice){(const char *)random, sizeof random});
+	if (text.len == PERMIT_CHARS)
+		memcpy(s->permit, text.ptr, PERMIT_CHARS);
+	buf_release(&text);
+}
+
+static bool make_throttle_limit(struct request_state *s)
+{
+	const struct request_throttle *t = &s->request.throttle;
+
+	s->throttle_limit = (struct limit){.algorithm = ALGORITHM_GCRA,
+					   .limit = (uint64_t)t->count,
+					   .per_us = (uint64_t)t->period_s * 1000000,
+					   .burst = (uint64_t)t->max_burst + 1};
+	s->request.pairs[0].cost = t->quantity == 0 ? 1 : (uint64_t)t->quantity;
+	return limit_init(&s->throttle_limit) == KOVA_OK;
+}
+
+/* ---- Answers of the region ---- */
+
+static void answer_granted(struct request_state *s, const struct group *g)
+{
+	struct request *r = &s->request;
+
+	resolve_answer(&r->answer, &s->checks[g->first_check + g->answer.check], &g->answer, true);
+	r->answer.reason = REASON_OK;
+	if (s->receipt.len > 0 && r->want_receipt)
+		r->answer.receipt = buf_slice(&s->receipt);
+	if (r->kind == REQUEST_ACQUIRE) {
+		r->answer.permit = (struct slice){s->permit, sizeof s->permit};
+		for (uint16_t i = 0; i < s->n_checks; i++)
+			if (s->checks[i].limit->algorithm == ALGORITHM_CONCURRENCY)
+				r->answer.hold_ms = (int64_t)(s->checks[i].limit->hold_us / 1000);
+	}
+}
+
+/* The group whose least remaining is the least of all. */
+static const struct group *tightest(const struct request_state *s)
+{
+	const struct group *least = &s->groups[0];
+
+	for (uint8_t i = 1; i < s->n_groups; i++)
+		if (s->groups[i].answer.remaining < least->answer.remaining)
+			least = &s->groups[i];
+	return least;
+}
+
+static void granted(struct request_state *s)
+{
+	bool shadowed = false;
+
+	for (uint8_t i = 0; i < s->n_groups; i++)
+		shadowed |= s->groups[i].answer.status == SCRIPT_SHADOWED;
+	answer_granted(s, tightest(s));
+	if (shadowed)
+		s->request.answer.reason = REASON_SHADOW;
+	request_done(s);
+}
+
+/* How long the caller may wait: as it asked, within the bounds of every policy. */
+static uint64_t wait_bound_ms(const struct request_state *s)
+{
+	uint64_t wait_ms = counts(&s->request) ? s->request.wait_ms : 0;
+
+	for (uint16_t i = 0; i < s->n_checks; i++) {
+		const struct policy *p = s->checks[i].policy;
+
+		if (p->wait_max_queue == 0)
+			return 0;
+		if (p->wait_max_ms < wait_ms)
+			wait_ms = p->wait_max_ms;
+	}
+	return wait_ms;
+}
+
+/* Joins the queues, or is refused because one is full. */
+static bool wait_in_line(struct request_state *s, uint64_t wait_ms)
+{
+	if (waiters_join(s, uv_now(s->engine->loop) + wait_ms))
+		return true;
+	request_refuse(s, REASON_QUEUE_FULL);
+	return false;
+}
+
+static void refused(struct request_state *s, const struct group *g)
+{
+	struct answer *a = &s->request.answer;
+	bool never = g->answer.wait_us < 0;
+
+	give_back(s, 0);
+	resolve_answer(a, &s->checks[g->first_check + g->answer.check], &g->answer, false);
+	a->reason = REASON_LIMITED;
+	if (!takes(&s->request) || s->abandoned || never) {
+		request_done(s);
+		return;
+	}
+	if (!waiters_is_waiting(s)) {
+		uint64_t wait_ms = wait_bound_ms(s);
+
+		if (wait_ms == 0) {
+			request_done(s);
+			return;
+		}
+		if (!wait_in_line(s, wait_ms))
+			return;
+	}
+	waiters_refused(s, g->answer.wait_us);
+}
+
+static void answered_amount(struct request_state *s)
+{
+	struct request *r = &s->request;
+	uint64_t most = 0;
+
+	for (uint8_t i = 0; i < s->n_groups; i++)
+		if (s->groups[i].answer.amount > most)
+			most = s->groups[i].answer.amount;
+	r->answer.amount = (int64_t)most;
+	if (most > 0 && r->kind != REQUEST_RENEW)
+		for (uint8_t i = 0; i < r->n_pairs; i++)
+			waiters_wake(s->engine->waiters, r->pairs[i].policy, r->pairs[i].key);
+	request_done(s);
+}
+
+/* The same request was granted before under its id: its answer again. What the other groups were
+ * charged on the way to the first is given back. */
+static void repeated(struct request_state *s)
+{
+	give_back(s, 1);
+	answer_granted(s, &s->groups[0]);
+	if (s->receipt.len == 0)
+		s->request.answer.receipt = (struct slice){0};
+	request_done(s);
+}
+
+static void keep_echo(struct request_state *s, struct slice echo)
+{
+	if (echo.len < PERMIT_CHARS)
+		return;
+	memcpy(s->permit, echo.ptr, PERMIT_CHARS);
+	buf_clear(&s->receipt);
+	buf_add(&s->receipt, echo.ptr + PERMIT_CHARS, echo.len - PERMIT_CHARS);
+}
+
+/* The store can't be asked, or whether it did what it was asked is not known. */
+static void in_doubt(struct request_state *s)
+{
+	give_back(s, 0);
+	if (takes(&s->request) || s->request.kind == REQUEST_PEEK) {
+		outage_decide(s);
+		request_done(s);
+	} else {
+		fail(s, REQUEST_UNAVAILABLE,
+		     "the store can't be reached: it is not known whether anything changed");
+	}
+}
+
+/* ---- Asking the region ---- */
+
+static void on_answer(kova_status status, const struct script_answer *answer, void *data);
+
+static void ask_group(struct request_state *s, struct group *g, bool chained, unsigned n_after)
+{
+	struct script_op op;
+
+	s->groups_asked++;
+	if (!resolve_operation(s, g, &op)) {
+		on_answer(KOVA_ENOMEM, NULL, g);
+		return;
+	}
+	op.chained = chained;
+	region_submit(s->engine->region, g->slot, &op, n_after, on_answer, g);
+}
+
+/* All groups asked so far were granted. */
+static void next_step(struct request_state *s)
+{
+	if (s->n_groups > 1 && !s->asking_first) {
+		s->asking_first = true;
+		ask_group(s, &s->groups[0], false, 0);
+		return;
+	}
+	if (!takes(&s->request) && s->request.kind != REQUEST_PEEK &&
+	    s->request.kind != REQUEST_THROTTLE)
+		answered_amount(s);
+	else if (s->groups[0].answer.status == SCRIPT_REPEATED)
+		repeated(s);
+	else
+		granted(s);
+}
+
+static void step(struct request_state *s)
+{
+	for (uint8_t i = 0; i < s->n_groups; i++) {
+		struct group *g = &s->groups[i];
+
+		if (g->status == KOVA_AGAIN)
+			continue; /* not asked yet */
+		if (g->status != KOVA_OK) {
+			in_doubt(s);
+			return;
+		}
+	}
+	for (uint8_t i = 0; i < s->n_groups; i++) {
+		struct group *g = &s->groups[i];
+
+		if (g->status == KOVA_OK && g->answer.status == SCRIPT_REFUSED) {
+			refused(s, g);
+			return;
+		}
+	}
+	next_step(s);
+}
+
+static void on_answer(kova_status status, const struct script_answer *answer, void *data)
+{
+	struct group *g = data;
+	struct request_state *s = g->state;
+
+	s->groups_asked--;
+	g->status = status;
+	if (answer != NULL) {
+		if (answer->status == SCRIPT_EDGES && s->edge_tries++ < EDGE_TRIES) {
+			ask_group(s, g, false, 0); /* the region has heard the right time by now */
+			return;
+		}
+		g->answer = *answer;
+		if (answer->status == SCRIPT_EDGES)
+			g->status = KOVA_ERANGE;
+		if (answer->status == SCRIPT_REPEATED)
+			keep_echo(s, answer->echo);
+		g->answer.echo = (struct slice){0};
+	}
+	if (s->groups_asked == 0)
+		step(s);
+}
+
+static void ask(struct request_state *s, bool chained, unsigned n_after)
+{
+	uint8_t first = s->n_groups > 1 ? 1 : 0;
+
+	s->asking_first = false;
+	s->edge_tries = 0;
+	for (uint8_t i = 0; i < s->n_groups; i++) {
+		s->groups[i].status = KOVA_AGAIN;
+		if (!region_up(s->engine->region, s->groups[i].slot)) {
+			in_doubt(s);
+			return;
+		}
+	}
+	s->groups_asked++; /* until all are asked: an answer may come from within */
+	for (uint8_t i = first; i < s->n_groups; i++)
+		ask_group(s, &s->groups[i], chained, n_after);
+	if (--s->groups_asked == 0)
+		step(s);
+}
+
+void request_try_again(struct request_state *s, bool chained, unsigned n_after)
+{
+	if (resolve(s) == RESOLVED)
+		ask(s, chained, n_after);
+	else
+		request_done(s);
+}
+
+/* ---- The beginning ---- */
+
+static void start(struct request_state *s)
+{
+	struct request *r = &s->request;
+	uint64_t wait_ms;
+
+	if (resolve(s) != RESOLVED) {
+		if (r->kind == REQUEST_ACQUIRE && r->answer.allowed) {
+			make_permit(s);
+			r->answer.permit = (struct slice){s->permit, sizeof s->permit};
+		}
+		request_done(s);
+		return;
+	}
+	if (s->wants_permit)
+		make_permit(s);
+	if (!takes(r) || !waiters_ahead(s)) {
+		ask(s, false, 0);
+		return;
+	}
+	wait_ms = wait_bound_ms(s);
+	if (wait_ms > 0) {
+		wait_in_line(s, wait_ms);
+		return;
+	}
+	waiters_refusal(s, &r->answer);
+	request_done(s);
+}
+
+void decide(struct engine *e, struct request *r)
+{
+	struct request_state *s = state_of(r);
+	const char *message = "";
+
+	s->in_progress = true;
+	e->n_in_progress++;
+	if (e->closing)
+		fail(s, REQUEST_UNAVAILABLE, "the agent is shutting down");
+	else if (!check_request(r, &message))
+		fail(s, REQUEST_RANGE, message);
+	else if (r->kind == REQUEST_REFUND && !open_receipt(s))
+		fail(s, REQUEST_MALFORMED, "not a receipt: give what RECEIPT returned");
+	else if (r->kind == REQUEST_THROTTLE && !make_throttle_limit(s))
+		fail(s, REQUEST_RANGE,
+		     "max_burst + 1 times period divided by count must be at most 100 years");
+	else if (r->kind != REQUEST_REFUND && !own_text(s))
+		fail(s, REQUEST_UNAVAILABLE, "out of memory");
+	else {
+		if (r->want_receipt)
+			write_receipt(s);
+		start(s);
+	}
+}
+
+void request_abandon(struct request *r)
+{
+	struct request_state *s = state_of(r);
+
+	assert(s->in_progress && !s->abandoned);
+	s->abandoned = true;
+	if (s->groups_asked == 0) /* it only waits; else it ends when its answer comes */
+		request_done(s);
+}
+
+static const char *const reasons[] = {
+	[REASON_OK] = "ok",
+	[REASON_LIMITED] = "limited:",
+	[REASON_BANNED] = "banned",
+	[REASON_QUEUE_FULL] = "queue_full",
+	[REASON_WAIT_TIMEOUT] = "wait_timeout",
+	[REASON_HELD] = "held",
+	[REASON_BREAKER_OPEN] = "breaker_open",
+	[REASON_OUTAGE] = "outage",
+	[REASON_SHADOW] = "shadow",
+};
+
+size_t answer_reason(const struct answer *a, char ret_text[static 80])
+{
+	size_t len = strlen(reasons[a->reason]);
+
+	memcpy(ret_text, reasons[a->reason], len);
+	if (a->reason == REASON_LIMITED) {
+		size_t level_len = strlen(a->level);
+
+		memcpy(ret_text + len, a->level, level_len);
+		len += level_len;
+	}
+	return len;
+}

@@ -1,0 +1,121 @@
+/* The engine's life: its parts are made here and end here, the last when the region's handles are gone. */
+#include "engine.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "agent.h"
+#include "control.h"
+#include "engine_life.h"
+#include "usage.h"
+
+static void on_catalogue_changed(void *data)
+{
+	struct engine *e = data;
+
+	waiters_wake(e->waiters, (struct slice){0}, (struct slice){0});
+}
+
+struct engine *engine_new(uv_loop_t *loop, struct control *control, struct redis_store *store)
+{
+	struct engine *e = calloc(1, sizeof *e);
+
+	if (e == NULL)
+		return NULL;
+	e->loop = loop;
+	e->control = control;
+	e->n_states_max = ENGINE_REQUESTS_MAX;
+	e->usage = usage_new(USAGE_KEYS);
+	e->outage = outage_new(e);
+	if (e->usage != NULL && e->outage != NULL)
+		e->waiters = waiters_new(e);
+	if (e->waiters != NULL)
+		e->region = region_new(loop, store);
+	if (e->region == NULL) {
+		waiters_free(e->waiters);
+		outage_free(e->outage);
+		usage_free(e->usage);
+		free(e);
+		return NULL;
+	}
+	control_on_change(control, on_catalogue_changed, e);
+	return e;
+}
+
+void engine_drain(struct engine *e)
+{
+	e->closing = true;
+	waiters_drain(e->waiters);
+}
+
+unsigned engine_in_progress(const struct engine *e)
+{
+	return e->n_in_progress;
+}
+
+struct closing {
+	struct engine *engine;
+	void (*on_closed)(void *data);
+	void *data;
+};
+
+static void on_region_closed(void *data)
+{
+	struct closing *c = data;
+	struct engine *e = c->engine;
+
+	assert(e->n_in_progress == 0);
+	while (e->free_states != NULL) {
+		struct request_state *s = e->free_states;
+
+		e->free_states = s->next_free;
+		free(s);
+	}
+	buf_release(&e->names);
+	free(e);
+	if (c->on_closed != NULL)
+		c->on_closed(c->data);
+	free(c);
+}
+
+void engine_close(struct engine *e, void (*on_closed)(void *data), void *data)
+{
+	struct closing *c = malloc(sizeof *c);
+
+	assert(c != NULL); /* a few bytes at the very end */
+	*c = (struct closing){e, on_closed, data};
+	engine_drain(e);
+	control_on_change(e->control, NULL, NULL);
+	waiters_free(e->waiters);
+	region_close(e->region, on_region_closed, c);
+	outage_free(e->outage);
+	usage_free(e->usage);
+}
+
+struct redis_counters engine_redis_counters(const struct engine *e)
+{
+	return redis_store_counters(region_store(e->region));
+}
+
+struct region_counters engine_region_counters(const struct engine *e)
+{
+	return region_counters(e->region);
+}
+
+bool usage_get(const struct engine *e, struct slice policy, struct slice key,
+	       struct usage_counts *ret_counts)
+{
+	return usage_find(e->usage, policy, key, ret_counts);
+}
+
+struct engine_health engine_health(const struct engine *e)
+{
+	const struct redis_store *store = region_store(e->region);
+	struct engine_health h = {.shards = redis_store_shards(store),
+				  .waiters = waiters_count(e->waiters),
+				  .requests = e->n_in_progress};
+
+	for (unsigned i = 0; i < h.shards; i++)
+		h.shards_up += redis_store_up(store, i);
+	return h;
+}

@@ -1,0 +1,410 @@
+/*
+ * From names to checks. A pair is a policy and a key path; each level of the policy that the path reaches is
+ * one check (a plan: two), unless an override makes the level unlimited or bans it. The checks of the pairs
+ * that share a Cluster slot form a group: one operation of the script.
+ */
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "control.h"
+#include "core/keyspace.h"
+#include "engine.h"
+
+static enum resolution refuse_with(struct request_state *s, enum request_error error,
+				   const char *message)
+{
+	struct answer *a = &s->request.answer;
+
+	a->error = error;
+	snprintf(a->message, sizeof a->message, "%s", message);
+	return RESOLVED_AT_ONCE;
+}
+
+static bool checks_grow(struct request_state *s)
+{
+	uint16_t cap = (uint16_t)(s->cap_checks * 4);
+	bool inline_now = s->checks == s->checks_inline;
+	struct check_ref *checks = realloc(inline_now ? NULL : s->checks, cap * sizeof *checks);
+
+	if (checks == NULL)
+		return false;
+	if (inline_now)
+		memcpy(checks, s->checks_inline, sizeof s->checks_inline);
+	s->checks = checks;
+	s->cap_checks = cap;
+	return true;
+}
+
+static bool checks_add(struct request_state *s, struct check_ref ref)
+{
+	if (s->n_checks == s->cap_checks && !checks_grow(s))
+		return false;
+	s->checks[s->n_checks++] = ref;
+	return true;
+}
+
+void resolve_release(struct request_state *s)
+{
+	if (s->checks != s->checks_inline)
+		free(s->checks);
+	if (s->groups != &s->group_inline)
+		free(s->groups);
+	s->checks = s->checks_inline;
+	s->cap_checks = CHECKS_INLINE;
+	s->n_checks = 0;
+	s->groups = &s->group_inline;
+	s->n_groups = 0;
+	catalogue_unref(s->catalogue);
+	s->catalogue = NULL;
+}
+
+/* ---- One pair ---- */
+
+static bool holds_permits(const struct level *l)
+{
+	return l->has_slots || l->limit.algorithm == ALGORITHM_CONCURRENCY;
+}
+
+/* What a policy can't do, as text, or NULL. */
+static const char *wrong_kind(const struct policy *p, enum request_kind kind)
+{
+	const struct level *last = &p->levels[p->n_levels - 1];
+
+	switch (kind) {
+	case REQUEST_TAKE:
+		if (last->limit.algorithm == ALGORITHM_CONCURRENCY)
+			return "this policy limits concurrency: use ACQUIRE and RELEASE";
+		return NULL;
+	case REQUEST_ACQUIRE:
+	case REQUEST_RELEASE:
+	case REQUEST_RENEW:
+		if (!holds_permits(last))
+			return "this policy has no permits: ACQUIRE, RELEASE and RENEW need a "
+			       "concurrency policy or a plan";
+		return NULL;
+	default:
+		return NULL;
+	}
+}
+
+static enum resolution banned(struct request_state *s, const struct policy *p,
+			      const struct override *o, int64_t now_ms)
+{
+	struct answer *a = &s->request.answer;
+
+	a->allowed = false;
+	a->reason = REASON_BANNED;
+	a->retry_after_ms = o->until_ms == INT64_MAX ? -1 : o->until_ms - now_ms;
+	a->more_after_ms = a->retry_after_ms;
+	memcpy(a->policy, p->name, sizeof a->policy);
+	return RESOLVED_AT_ONCE;
+}
+
+static enum resolution add_level(struct request_state *s, const struct policy *p, uint8_t pair,
+				 uint8_t index, const struct level *l)
+{
+	struct check_ref ref = {.policy = p,
+				.level = l,
+				.limit = &l->limit,
+				.level_name = p->levels[index].name,
+				.cost = s->request.pairs[pair].cost,
+				.pair = pair,
+				.level_index = index};
+	bool added = true;
+
+	if (s->request.kind != REQUEST_RELEASE && s->request.kind != REQUEST_RENEW)
+		added = checks_add(s, ref);
+	else if (l->limit.algorithm == ALGORITHM_CONCURRENCY)
+		added = checks_add(s, ref);
+	if (added && l->has_slots) {
+		ref.limit = &l->slots;
+		added = checks_add(s, ref);
+	}
+	s->wants_permit |= holds_permits(l);
+	return added ? RESOLVED : refuse_with(s, REQUEST_UNAVAILABLE, "out of memory");
+}
+
+static enum resolution resolve_pair(struct request_state *s, uint8_t pair)
+{
+	const struct request_pair *q = &s->request.pairs[pair];
+	const struct policy *p = catalogue_policy(s->catalogue, q->policy);
+	int64_t now_ms = (int64_t)(region_now_us(s->engine->region) / 1000);
+
+	if (p == NULL)
+		return refuse_with(s, REQUEST_NO_POLICY, "no policy of that name");
+
+	const char *wrong = wrong_kind(p, s->request.kind);
+
+	if (wrong != NULL)
+		return refuse_with(s, REQUEST_MALFORMED, wrong);
+	for (uint8_t i = 0; i < p->n_levels; i++) {
+		const struct level *l = &p->levels[i];
+		const struct override *o = NULL;
+		struct slice path;
+
+		if (!keyspace_path(q->key, i, p->n_levels, &path))
+			break;
+		if (p->has_overrides)
+			o = catalogue_override(s->catalogue, p, i, path, now_ms);
+		if (o != NULL && o->banned)
+			return banned(s, p, o, now_ms);
+		if (o != NULL && o->unlimited)
+			continue;
+		if (o != NULL)
+			l = &o->level;
+		if (add_level(s, p, pair, i, l) != RESOLVED)
+			return RESOLVED_AT_ONCE;
+	}
+	return RESOLVED;
+}
+
+/* ---- Groups ---- */
+
+static uint16_t slot_of(const struct request_state *s, uint8_t pair)
+{
+	char name[KEYSPACE_NAME_MAX];
+	const struct request_pair *q = &s->request.pairs[pair];
+	size_t len;
+
+	if (!region_by_slot(s->engine->region))
+		return 0;
+	len = keyspace_receipt(keyspace_root(q->key), (struct slice){0}, name);
+	return keyspace_slot((struct slice){name, len});
+}
+
+/* The pairs' checks, group by group, the groups in the order of their first pair. */
+static enum resolution resolve_groups(struct request_state *s)
+{
+	uint16_t slots[REQUEST_PAIRS_MAX];
+	struct group groups[REQUEST_PAIRS_MAX];
+	uint8_t n = s->request.n_pairs, n_groups = 0;
+	bool done[REQUEST_PAIRS_MAX] = {false};
+
+	for (uint8_t i = 0; i < n; i++)
+		slots[i] = slot_of(s, i);
+	for (uint8_t i = 0; i < n; i++) {
+		if (done[i])
+			continue;
+
+		struct group *g = &groups[n_groups];
+
+		*g = (struct group){
+			.state = s, .slot = slots[i], .first_check = s->n_checks, .first_pair = i};
+		for (uint8_t j = i; j < n; j++) {
+			if (done[j] || slots[j] != slots[i])
+				continue;
+			done[j] = true;
+			if (resolve_pair(s, j) != RESOLVED)
+				return RESOLVED_AT_ONCE;
+		}
+		g->n_checks = (uint16_t)(s->n_checks - g->first_check);
+		if (g->n_checks > 0)
+			n_groups++;
+	}
+	if (n_groups > 1) {
+		s->groups = malloc(n_groups * sizeof *s->groups);
+		if (s->groups == NULL) {
+			s->groups = &s->group_inline;
+			return refuse_with(s, REQUEST_UNAVAILABLE, "out of memory");
+		}
+	}
+	memcpy(s->groups, groups, n_groups * sizeof *groups);
+	s->n_groups = n_groups;
+	return RESOLVED;
+}
+
+static enum resolution unlimited(struct request_state *s)
+{
+	struct answer *a = &s->request.answer;
+
+	a->allowed = true;
+	a->reason = REASON_OK;
+	a->remaining = a->limit = LIMIT_MAX;
+	a->amount = s->request.kind != REQUEST_REFUND;
+	memcpy(a->policy, s->request.pairs[0].policy.ptr, s->request.pairs[0].policy.len);
+	return RESOLVED_AT_ONCE;
+}
+
+static enum resolution resolve_throttle(struct request_state *s)
+{
+	struct check_ref ref = {.limit = &s->throttle_limit,
+				.level_name = "",
+				.cost = s->request.pairs[0].cost};
+	bool added = checks_add(s, ref);
+
+	assert(added); /* the first check is inline */
+	(void)added;
+	s->n_groups = 1;
+	s->group_inline =
+		(struct group){.state = s, .slot = slot_of(s, 0), .n_checks = 1};
+	return RESOLVED;
+}
+
+enum resolution resolve(struct request_state *s)
+{
+	resolve_release(s);
+	s->wants_permit = false;
+	s->catalogue = catalogue_ref(control_catalogue(s->engine->control));
+	if (s->request.kind == REQUEST_THROTTLE)
+		return resolve_throttle(s);
+	if (resolve_groups(s) != RESOLVED)
+		return RESOLVED_AT_ONCE;
+	return s->n_checks > 0 ? RESOLVED : unlimited(s);
+}
+
+/* ---- Operations ---- */
+
+static size_t name_of(const struct request_state *s, const struct check_ref *ref, char *ret_name)
+{
+	const struct request_pair *q = &s->request.pairs[ref->pair];
+	struct slice path = q->key;
+
+	if (ref->policy == NULL)
+		return keyspace_throttle(q->key, ret_name);
+	keyspace_path(q->key, ref->level_index, ref->policy->n_levels, &path);
+	return keyspace_check(ref->limit->algorithm, q->policy, ref->level_index, path, ret_name);
+}
+
+/* Room for every name of the operation at once, so that none moves while another is written. */
+static char *names_room(struct request_state *s, const struct group *g)
+{
+	size_t need = (size_t)(g->n_checks + 2) * KEYSPACE_NAME_MAX + PERMIT_CHARS + s->receipt.len;
+
+	for (uint8_t i = 0; i < s->request.n_pairs; i++)
+		need += s->request.pairs[i].policy.len + s->request.pairs[i].key.len + 64;
+	buf_clear(&s->engine->names);
+	return buf_reserve(&s->engine->names, need);
+}
+
+/* The id and, each with its length, all pairs: the same id with other pairs is another request. */
+static size_t id_name(const struct request_state *s, const struct group *g, char *ret_name)
+{
+	const struct request *r = &s->request;
+	char *at = ret_name + keyspace_id(keyspace_root(r->pairs[g->first_pair].key), r->id, ret_name);
+
+	for (uint8_t i = 0; i < r->n_pairs; i++) {
+		const struct request_pair *q = &r->pairs[i];
+
+		at += sprintf(at, "%zu:%zu:%" PRIu64 ":", q->policy.len, q->key.len, q->cost);
+		memcpy(at, q->policy.ptr, q->policy.len);
+		memcpy(at + q->policy.len, q->key.ptr, q->key.len);
+		at += q->policy.len + q->key.len;
+	}
+	return (size_t)(at - ret_name);
+}
+
+static size_t receipt_name(const struct request_state *s, const struct group *g, char *ret_name)
+{
+	struct slice random = {(const char *)s->random, sizeof s->random};
+
+	return keyspace_receipt(keyspace_root(s->request.pairs[g->first_pair].key), random, ret_name);
+}
+
+/* What a repeat of the same id is answered beside the numbers: the permit, then the receipt. */
+static size_t echo_write(const struct request_state *s, char *ret_echo)
+{
+	memcpy(ret_echo, s->permit, PERMIT_CHARS);
+	if (s->receipt.len > 0)
+		memcpy(ret_echo + PERMIT_CHARS, s->receipt.ptr, s->receipt.len);
+	return PERMIT_CHARS + s->receipt.len;
+}
+
+static const enum script_op_kind script_kind[] = {
+	[REQUEST_TAKE] = SCRIPT_TAKE,	    [REQUEST_PEEK] = SCRIPT_PEEK,
+	[REQUEST_REFUND] = SCRIPT_REFUND,   [REQUEST_ACQUIRE] = SCRIPT_TAKE,
+	[REQUEST_RELEASE] = SCRIPT_RELEASE, [REQUEST_RENEW] = SCRIPT_RENEW,
+	[REQUEST_THROTTLE] = SCRIPT_TAKE,
+};
+
+static bool takes(const struct request *r)
+{
+	return r->kind == REQUEST_TAKE || r->kind == REQUEST_ACQUIRE;
+}
+
+bool resolve_operation(struct request_state *s, struct group *g, struct script_op *ret_op)
+{
+	struct engine *e = s->engine;
+	const struct request *r = &s->request;
+	char *at = names_room(s, g);
+	size_t len;
+
+	if (at == NULL)
+		return false;
+	*ret_op = (struct script_op){.kind = script_kind[r->kind], .n_checks = g->n_checks};
+	for (uint16_t i = 0; i < g->n_checks; i++) {
+		const struct check_ref *ref = &s->checks[g->first_check + i];
+
+		len = name_of(s, ref, at);
+		e->scratch[i] = (struct script_check){.limit = ref->limit,
+						      .key = {at, len},
+						      .cost = ref->cost,
+						      .shadow = ref->policy != NULL && ref->policy->shadow};
+		at += len;
+	}
+	ret_op->checks = e->scratch;
+	if (takes(r) && r->id.len > 0 && g == &s->groups[0]) {
+		len = id_name(s, g, at);
+		ret_op->id_key = (struct slice){at, len};
+		at += len;
+		len = echo_write(s, at);
+		ret_op->echo = (struct slice){at, len};
+		at += len;
+	}
+	if (r->kind == REQUEST_REFUND || (takes(r) && r->want_receipt))
+		ret_op->receipt_key = (struct slice){at, receipt_name(s, g, at)};
+	if (r->kind == REQUEST_THROTTLE && r->throttle.quantity == 0)
+		ret_op->kind = SCRIPT_PEEK;
+	ret_op->amount = r->refund_amount < 0 ? UINT64_MAX : (uint64_t)r->refund_amount;
+	if (r->kind == REQUEST_RELEASE || r->kind == REQUEST_RENEW)
+		ret_op->permit = r->permit;
+	else if (s->wants_permit)
+		ret_op->permit = (struct slice){s->permit, sizeof s->permit};
+	return true;
+}
+
+bool resolve_give_back(struct request_state *s, struct group *g, struct script_op *ret_op)
+{
+	struct slice permit = {s->permit, sizeof s->permit};
+
+	if (!resolve_operation(s, g, ret_op))
+		return false;
+	ret_op->kind = SCRIPT_GIVE;
+	ret_op->id_key = ret_op->receipt_key = (struct slice){0};
+	ret_op->permit = s->wants_permit ? permit : (struct slice){0};
+	ret_op->stamp_us = g->answer.now_us;
+	return true;
+}
+
+/* ---- Answers ---- */
+
+static int64_t ms_up(int64_t us)
+{
+	return us < 0 ? -1 : us / 1000 + (us % 1000 > 0);
+}
+
+/* What the caller is shown: a plan's numbers are those of its bucket. */
+static const struct limit *shown_limit(const struct check_ref *ref)
+{
+	return ref->level != NULL && ref->level->has_slots ? &ref->level->limit : ref->limit;
+}
+
+void resolve_answer(struct answer *a, const struct check_ref *ref, const struct script_answer *said,
+		    bool allowed)
+{
+	const struct limit *shown = shown_limit(ref);
+	uint64_t horizon_us = limit_horizon_us(shown);
+
+	a->allowed = allowed;
+	a->limit = limit_capacity(shown);
+	a->remaining = said->remaining < a->limit ? said->remaining : a->limit;
+	a->retry_after_ms = allowed ? 0 : ms_up(said->wait_us);
+	a->more_after_ms = ms_up(said->wait_us);
+	a->reset_after_ms = ms_up((int64_t)said->reset_us);
+	a->window_s = horizon_us / 1000000 + (horizon_us % 1000000 > 0);
+	if (ref->policy != NULL)
+		memcpy(a->policy, ref->policy->name, sizeof a->policy);
+	if (!allowed)
+		snprintf(a->level, sizeof a->level, "%s", ref->level_name);
+}
