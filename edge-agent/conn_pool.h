@@ -1,0 +1,49 @@
+/* What conn.c, conn_pool.c and listener.c share; no one else includes this. */
+#pragma once
+
+#include "conn.h"
+
+struct listener;
+
+struct conn_pool {
+	struct agent *agent;
+	uv_loop_t *loop;
+	uint32_t max_clients;
+	uint32_t count; /* connections that are served and not gone */
+	uint32_t total; /* and those that are being refused */
+	uint64_t last_id;
+	struct conn *conns; /* list, newest first */
+	struct conn *dirty; /* list: have something to do at the end of the turn */
+	struct listener *listeners;
+	struct conn_counters counters;
+	bool draining, closing;
+	uint8_t handles_open;
+	uv_check_t after_poll;    /* after the reads and the answers of a turn: write */
+	uv_prepare_t before_poll; /* what timers and other check handles have left: write */
+	uv_timer_t sweep;
+	void (*on_closed)(void *data);
+	void *on_closed_data;
+	char read_bytes[CONN_READ_BYTES]; /* of the read callback that is on the stack */
+};
+
+/* Takes the connection that `server` has to give. false: out of memory, and it has it still; libuv
+ * offers it once only, so that the caller must come again. */
+bool conn_accept(struct conn_pool *p, uv_stream_t *server, const struct front_ops *ops);
+
+/* What a dirty connection does at the end of a turn. */
+void conn_turn(struct conn *c);
+
+/* Deadlines, slow readers, hang-ups while nothing is read, memory of idle connections. */
+void conn_sweep(struct conn *c);
+
+/* "127.0.0.1:7411" of an IPv4 or IPv6 address; leaves ret_text alone when it is neither. */
+void conn_address_text(const struct sockaddr_storage *address,
+		       char ret_text[static CONN_ADDRESS_MAX]);
+
+void conn_pool_add(struct conn_pool *p, struct conn *c);
+void conn_pool_remove(struct conn_pool *p, struct conn *c); /* may free the pool */
+void conn_pool_mark(struct conn_pool *p, struct conn *c);   /* dirty, once */
+
+/* Listeners, by listener.c. */
+void listener_sweep(struct listener *first);
+const char *listener_find(const struct listener *first, const char *front_name);
