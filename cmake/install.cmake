@@ -5,3 +5,11 @@ file(GLOB documents CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/*.md)
 install(FILES ${man1} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES ${man8} DESTINATION ${CMAKE_INSTALL_MANDIR}/man8)
 install(FILES README.md ARCHITECTURE.md CHANGELOG.md LICENSE ${documents} DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY deploy/nginx deploy/haproxy deploy/demo.json DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+
+# The unit names the program by its whole path: the one of this installation.
+file(READ ${PROJECT_SOURCE_DIR}/deploy/systemd/kova-agent.service unit)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/deploy/systemd/kova-agent.service)
+string(REPLACE "/usr/bin/kova-agent" "${CMAKE_INSTALL_FULL_BINDIR}/kova-agent" unit "${unit}")
+file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/generated/kova-agent.service CONTENT "${unit}")
+install(FILES ${PROJECT_BINARY_DIR}/generated/kova-agent.service DESTINATION lib/systemd/system)

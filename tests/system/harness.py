@@ -44,12 +44,12 @@ def free_port():
     global _next_port
     for _ in range(2000):
         _next_port = 10000 + (_next_port - 10000 + 1) % 18000
-        if _unused(_next_port) and _unused(_next_port + 10000):
+        if unused(_next_port) and unused(_next_port + 10000):
             return _next_port
     raise RuntimeError("no free port")
 
 
-def _unused(port):
+def unused(port):
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
