@@ -1,0 +1,6 @@
+/* The HTTP/1.1 front: docs/http.md. Its handlers are in front_limiter.c and front_admin.c. */
+#pragma once
+
+#include "conn.h"
+
+extern const struct front_ops front_http;
