@@ -97,6 +97,18 @@ static int64_t date_change(int64_t from_s, int64_t to_s)
 	return to_s;
 }
 
+/* Where the date after `from_s`'s begins, looked for from `try_s` on. */
+static int64_t next_date(int64_t from_s, int64_t try_s)
+{
+	int64_t date = date_of(from_s);
+
+	while (date_of(try_s) == date) {
+		from_s = try_s;
+		try_s += HOUR_S;
+	}
+	return date_change(from_s, try_s);
+}
+
 /*
  * Where the day after the one that began at `begin_s` begins. Usually 24 hours later; else it is looked for from
  * 20 hours on, for until then no zone's clock has ever reached the next date.
@@ -104,13 +116,10 @@ static int64_t date_change(int64_t from_s, int64_t to_s)
 static int64_t day_end(int64_t begin_s)
 {
 	int64_t guess = begin_s + DAY_S, date = date_of(begin_s);
-	int64_t to = begin_s + 20 * HOUR_S;
 
 	if (date_of(guess) != date && date_of(guess - 1) == date)
 		return guess;
-	while (date_of(to) == date)
-		to += HOUR_S;
-	return date_change(to - HOUR_S, to);
+	return next_date(begin_s, begin_s + 20 * HOUR_S);
 }
 
 /* Whether a window of `unit` begins with the day that begins at `at_s`, the day before began at `before_s`. */
@@ -156,7 +165,7 @@ static bool edges_walk(enum calendar_unit unit, int64_t from_s, int64_t to_s, st
 	/* A month and two days earlier, so that a window that began before `from_s` is seen. */
 	int64_t before = from_s - 33 * DAY_S, at;
 
-	for (at = day_end(before);; at = day_end(at)) {
+	for (at = next_date(before, before + HOUR_S);; at = day_end(at)) {
 		if (window_begins(unit, before, at)) {
 			if (at <= from_s)
 				e->n = 0;

@@ -1,0 +1,12 @@
+/* How a catalogue comes to be: from compiled policies and overrides (policy_rule.h). */
+#pragma once
+
+#include "policy_rule.h"
+
+/*
+ * A catalogue of these rules, with one reference; it keeps references of its own to the rules. Names of policies differ,
+ * as do the overrides' (policy, kind, key). Overrides of a policy that is not there are left out. NULL: out
+ * of memory. Cost: some ns a policy, so a change of one item builds the whole anew.
+ */
+struct catalogue *catalogue_new(struct policy_rule *const *policies, size_t n_policies,
+				struct override_rule *const *overrides, size_t n_overrides);

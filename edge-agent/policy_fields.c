@@ -1,0 +1,262 @@
+#include "policy_fields.h"
+
+#include <stddef.h>
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+#define LATER(name_) \
+	{.name = name_, .type = CONF_LATER, .text = ""}
+
+const char *const policy_algorithm_names[] = {
+	[ALGORITHM_TOKEN_BUCKET] = "token-bucket",
+	[ALGORITHM_GCRA] = "gcra",
+	[ALGORITHM_SLIDING_WINDOW] = "sliding-window",
+	[ALGORITHM_SLIDING_COUNTER] = "sliding-counter",
+	[ALGORITHM_CALENDAR] = "calendar",
+	[ALGORITHM_CONCURRENCY] = "concurrency",
+	[ALGORITHM_N] = NULL,
+};
+
+const char *const policy_scope_names[] = {"region", "home", "global", NULL};
+
+/* By enum outage_action. */
+static const char *const outage_names[] = {"local", "deny", "allow", NULL};
+
+#define LEVEL_OPTIONS(struct_, member_)                                                            \
+	{.name = "limit",                                                                          \
+	 .type = CONF_INT,                                                                         \
+	 .at = offsetof(struct struct_, member_ limit),                                            \
+	 .min = 0,                                                                                 \
+	 .max = LIMIT_MAX,                                                                         \
+	 .text = "how many in `per`, or, for `concurrency`, at once; 0 denies all"},               \
+	{.name = "per",                                                                            \
+	 .type = CONF_RAW,                                                                         \
+	 .at = offsetof(struct struct_, member_ per),                                              \
+	 .form = "duration, 1ms–400d; `calendar`: `day` `week` `month`",                           \
+	 .text = "what `limit` is for. Weeks begin on Monday. Not for `concurrency`"},             \
+	{.name = "burst",                                                                          \
+	 .type = CONF_INT,                                                                         \
+	 .at = offsetof(struct struct_, member_ burst),                                            \
+	 .otherwise = "2 × limit-per-second, at least 1",                                          \
+	 .min = 1,                                                                                 \
+	 .max = LIMIT_MAX,                                                                         \
+	 .text = "what can be taken at once from a full bucket; `token-bucket` and `gcra` only"}
+
+static const struct conf_option level_options[] = {
+	{.name = "name",
+	 .type = CONF_NAME,
+	 .required = true,
+	 .at = offsetof(struct level_fields, name),
+	 .text = "what a refusal is called: `limited:NAME`"},
+	LEVEL_OPTIONS(level_fields, ),
+	LATER("weight"),
+	LATER("ceiling"),
+	LATER("adaptive"),
+};
+
+const struct conf_table level_table = {
+	.title = "A policy's `levels`",
+	.text = "Level *n* limits the first *n* parts of the key path `a/b/c`, the last level the rest as well. In "
+		"a part `%2F` and `%25` stand for `/` and `%`. A key with fewer parts is checked on the levels that it "
+		"has. A take succeeds on all levels or takes nothing.",
+	.options = level_options,
+	.n_options = COUNT(level_options),
+};
+
+static const struct conf_option plan_options[] = {
+	{.name = "slots",
+	 .type = CONF_INT,
+	 .required = true,
+	 .at = offsetof(struct plan_fields, slots),
+	 .min = 0,
+	 .max = LIMIT_MAX,
+	 .text = "how many at once; 0 denies all"},
+	{.name = "hold",
+	 .type = CONF_DURATION,
+	 .required = true,
+	 .at = offsetof(struct plan_fields, hold),
+	 .min = POLICY_PER_MIN_MS,
+	 .max = POLICY_PER_MAX_MS,
+	 .text = "after which a slot ends by itself"},
+};
+
+const struct conf_table plan_table = {
+	.title = "A policy's `plan`",
+	.text = "A provider's concurrency plan: at most `slots` at once, at a rate of `slots` ÷ `hold` with a burst of "
+		"2 × the rate per second, at least 1. A take's slot ends after `hold`; an acquired one when it is released, or "
+		"after `hold` without renewal.",
+	.options = plan_options,
+	.n_options = COUNT(plan_options),
+};
+
+static const struct conf_option wait_options[] = {
+	{.name = "max_queue",
+	 .type = CONF_INT,
+	 .at = offsetof(struct policy_fields, wait.max_queue) -
+	       offsetof(struct policy_fields, wait),
+	 .fallback = "1000",
+	 .min = 0,
+	 .max = 1000000,
+	 .text = "callers that may wait for one key; 0: nobody waits"},
+	{.name = "max_wait",
+	 .type = CONF_DURATION,
+	 .at = offsetof(struct policy_fields, wait.max_wait) - offsetof(struct policy_fields, wait),
+	 .fallback = "30s",
+	 .min = 0,
+	 .max = 86400000,
+	 .text = "a request that asks to wait longer waits this long"},
+};
+
+static const struct conf_table wait_table = {
+	.title = "A policy's `wait`",
+	.text = "Bounds on the callers who ask to wait until they may. Newcomers don't overtake them.",
+	.options = wait_options,
+	.n_options = COUNT(wait_options),
+};
+
+static const struct conf_option policy_options[] = {
+	{.name = "name",
+	 .type = CONF_NAME,
+	 .required = true,
+	 .at = offsetof(struct policy_fields, name),
+	 .text = "by which requests and overrides name it"},
+	{.name = "algorithm",
+	 .type = CONF_ENUM,
+	 .at = offsetof(struct policy_fields, algorithm),
+	 .fallback = "token-bucket",
+	 .values = policy_algorithm_names,
+	 .text = "of all its levels"},
+	LEVEL_OPTIONS(policy_fields, level.),
+	{.name = "tz",
+	 .type = CONF_STRING,
+	 .at = offsetof(struct policy_fields, tz),
+	 .otherwise = "`UTC`",
+	 .text = "`calendar` only: time zone whose days, weeks and months count, by its IANA name"},
+	{.name = "hold",
+	 .type = CONF_DURATION,
+	 .at = offsetof(struct policy_fields, hold),
+	 .min = POLICY_PER_MIN_MS,
+	 .max = POLICY_PER_MAX_MS,
+	 .text = "`concurrency` only, and required there: the longest time a permit lives without renewal"},
+	{.name = "plan",
+	 .type = CONF_RAW,
+	 .at = offsetof(struct policy_fields, plan),
+	 .table = &plan_table,
+	 .form = "object",
+	 .text = "a provider's concurrency plan, instead of `limit`, `per` and `burst`"},
+	{.name = "levels",
+	 .type = CONF_LIST,
+	 .item = CONF_OBJECT,
+	 .at = offsetof(struct policy_fields, levels),
+	 .table = &level_table,
+	 .text = "1–8 levels over a key path, instead of `limit`, `per` and `burst`"},
+	{.name = "wait",
+	 .type = CONF_OBJECT,
+	 .at = offsetof(struct policy_fields, wait),
+	 .table = &wait_table,
+	 .text = "who may wait, and for how long"},
+	{.name = "on_outage",
+	 .type = CONF_ENUM,
+	 .at = offsetof(struct policy_fields, on_outage),
+	 .fallback = "local",
+	 .values = outage_names,
+	 .text = "who decides when Redis can't be asked: the agent within a share of the limit, or nobody: all "
+		 "are refused, or all admitted"},
+	{.name = "shadow",
+	 .type = CONF_BOOL,
+	 .at = offsetof(struct policy_fields, shadow),
+	 .fallback = "false",
+	 .text = "counts and reports, and never refuses"},
+	{.name = "scope",
+	 .type = CONF_ENUM,
+	 .at = offsetof(struct policy_fields, scope),
+	 .fallback = "region",
+	 .values = policy_scope_names,
+	 .text = "`home` and `global` need `regions`, which is not available yet"},
+	{.name = "durability",
+	 .type = CONF_RAW,
+	 .at = offsetof(struct policy_fields, durability),
+	 .otherwise = "`none`",
+	 .form = "`none`",
+	 .text = "when a decision counts as made; `aof` and `replica:N` are not available yet"},
+	LATER("global"),
+	LATER("weights"),
+	LATER("weight"),
+	LATER("ceiling"),
+	LATER("adaptive"),
+	LATER("lease"),
+	LATER("breaker"),
+	LATER("envoy"),
+};
+
+const struct conf_table policy_table = {
+	.title = "`policies`",
+	.text = "A list of policies: each a limit, by name.",
+	.options = policy_options,
+	.n_options = COUNT(policy_options),
+};
+
+static const struct conf_option override_options[] = {
+	{.name = "policy",
+	 .type = CONF_NAME,
+	 .required = true,
+	 .at = offsetof(struct override_fields, policy),
+	 .text = "whose limit it changes"},
+	{.name = "key",
+	 .type = CONF_BYTES,
+	 .at = offsetof(struct override_fields, key),
+	 .min = 1,
+	 .max = 1024,
+	 .text = "the key path that it binds, as requests spell it; with levels, the level of its last part"},
+	{.name = "prefix",
+	 .type = CONF_BYTES,
+	 .at = offsetof(struct override_fields, prefix),
+	 .min = 1,
+	 .max = 1024,
+	 .text = "instead of `key`: every key path that begins so, on the level of its last part (`acme/`: the "
+		 "second level below `acme`)"},
+	{.name = "limit",
+	 .type = CONF_INT,
+	 .at = offsetof(struct override_fields, limit),
+	 .min = 0,
+	 .max = LIMIT_MAX,
+	 .text = "as of a policy; of a plan: its slots"},
+	{.name = "per",
+	 .type = CONF_DURATION,
+	 .at = offsetof(struct override_fields, per),
+	 .otherwise = "the policy's",
+	 .min = POLICY_PER_MIN_MS,
+	 .max = POLICY_PER_MAX_MS,
+	 .text = "as of a policy; not for `calendar`, `concurrency` and plans"},
+	{.name = "burst",
+	 .type = CONF_INT,
+	 .at = offsetof(struct override_fields, burst),
+	 .otherwise = "2 × limit-per-second, at least 1",
+	 .min = 1,
+	 .max = LIMIT_MAX,
+	 .text = "`token-bucket` and `gcra` only"},
+	{.name = "unlimited",
+	 .type = CONF_BOOL,
+	 .at = offsetof(struct override_fields, unlimited),
+	 .fallback = "false",
+	 .text = "instead of `limit`: no limit on this level"},
+	{.name = "banned",
+	 .type = CONF_BOOL,
+	 .at = offsetof(struct override_fields, banned),
+	 .fallback = "false",
+	 .text = "instead of `limit`: every request is refused"},
+	{.name = "until",
+	 .type = CONF_TIME,
+	 .at = offsetof(struct override_fields, until),
+	 .otherwise = "for ever",
+	 .text = "when it ends"},
+	LATER("weight"),
+};
+
+const struct conf_table override_table = {
+	.title = "`overrides`",
+	.text = "A list of overrides: each gives one key, or the keys with a prefix, another limit than their policy's. The "
+		"exact key wins over the longest prefix, that over the policy. One of `key` and `prefix`, and one of `limit`, "
+		"`unlimited` and `banned`, must be given.",
+	.options = override_options,
+	.n_options = COUNT(override_options),
+};

@@ -1,0 +1,54 @@
+/* The option tables of policies and overrides, and the structs that they fill (io/conf.h). */
+#pragma once
+
+#include "core/limit.h"
+#include "io/conf.h"
+
+#define POLICY_PER_MIN_MS ((int64_t)(LIMIT_PER_MIN_US / 1000))
+#define POLICY_PER_MAX_MS ((int64_t)(LIMIT_PER_MAX_US / 1000))
+
+struct level_fields {
+	const char *name;
+	int64_t limit;
+	const json_t *per; /* a duration, or a calendar's unit */
+	int64_t burst;
+};
+
+struct plan_fields {
+	int64_t slots;
+	int64_t hold; /* ms */
+};
+
+struct policy_fields {
+	const char *name;
+	int algorithm; /* enum algorithm */
+	struct level_fields level; /* name unused */
+	const char *tz;
+	int64_t hold; /* ms */
+	const json_t *plan;
+	const json_t *levels;
+	int scope; /* 0: region */
+	int on_outage; /* enum outage_action */
+	struct {
+		int64_t max_queue;
+		int64_t max_wait; /* ms */
+	} wait;
+	const json_t *durability;
+	bool shadow;
+};
+
+struct override_fields {
+	const char *policy;
+	struct slice key, prefix;
+	int64_t limit;
+	int64_t per; /* ms */
+	int64_t burst;
+	bool unlimited, banned;
+	int64_t until; /* ms since the epoch */
+};
+
+extern const struct conf_table policy_table, level_table, plan_table, override_table;
+
+/* NULL-terminated, by enum algorithm; by policy_fields.scope. */
+extern const char *const policy_algorithm_names[];
+extern const char *const policy_scope_names[];

@@ -1,0 +1,372 @@
+/*
+ * What a policy or an override says, checked. Which fields go with which algorithm is said once, in
+ * `algorithms`; whatever does not is an error that says where it belongs.
+ */
+#include "policy_rule.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/calendar_zone.h"
+#include "policy_fields.h"
+#include "policy_stats.h"
+
+enum { LEVELS_MAX = 8 };
+
+#define FIELD(name) (1u << FIELD_##name)
+enum { FIELD_PER, FIELD_BURST, FIELD_TZ, FIELD_HOLD, FIELD_PLAN, FIELD_N };
+
+static const char *const field_names[FIELD_N] = {
+	[FIELD_PER] = "per", [FIELD_BURST] = "burst", [FIELD_TZ] = "tz",
+	[FIELD_HOLD] = "hold", [FIELD_PLAN] = "plan",
+};
+
+static const char *const field_owners[FIELD_N] = {
+	[FIELD_PER] = "every algorithm but `concurrency`",
+	[FIELD_BURST] = "`token-bucket` and `gcra`",
+	[FIELD_TZ] = "`calendar`",
+	[FIELD_HOLD] = "`concurrency`",
+	[FIELD_PLAN] = "`token-bucket`",
+};
+
+/* The fields that each algorithm has beside `limit`. */
+static const unsigned algorithm_fields[ALGORITHM_N] = {
+	[ALGORITHM_TOKEN_BUCKET] = FIELD(PER) | FIELD(BURST) | FIELD(PLAN),
+	[ALGORITHM_GCRA] = FIELD(PER) | FIELD(BURST),
+	[ALGORITHM_SLIDING_WINDOW] = FIELD(PER),
+	[ALGORITHM_SLIDING_COUNTER] = FIELD(PER),
+	[ALGORITHM_CALENDAR] = FIELD(PER) | FIELD(TZ),
+	[ALGORITHM_CONCURRENCY] = FIELD(HOLD),
+};
+
+/* What is being read: where errors go, and what all levels of the policy have in common. */
+struct reading {
+	struct conf_reader *r;
+	const struct conf_path *path; /* of the policy */
+	const struct policy_fields *fields;
+};
+
+static enum algorithm algorithm_of(const struct reading *in)
+{
+	return in->fields->algorithm >= 0 ? (enum algorithm)in->fields->algorithm :
+					    ALGORITHM_TOKEN_BUCKET;
+}
+
+/* An error for each of `given` that the algorithm has not. */
+static void fail_misplaced(struct conf_reader *r, const struct conf_path *path,
+			   enum algorithm algorithm, unsigned given)
+{
+	for (unsigned i = 0; i < FIELD_N; i++)
+		if ((given & ~algorithm_fields[algorithm] & 1u << i) != 0)
+			conf_fail(r, path, field_names[i], CONF_AT_KEY,
+				  "`%s` is for %s; this is `%s`", field_names[i], field_owners[i],
+				  policy_algorithm_names[algorithm]);
+}
+
+static unsigned level_given(const struct level_fields *f)
+{
+	return (f->per != NULL ? FIELD(PER) : 0) | (f->burst != CONF_ABSENT ? FIELD(BURST) : 0);
+}
+
+/* `per` of all but the calendar: a duration. */
+static bool per_read(struct conf_reader *r, const struct conf_path *path, const json_t *per,
+		     int64_t *ret_ms)
+{
+	struct slice text = {json_string_value(per), json_string_length(per)};
+	int64_t ms;
+
+	if (text.ptr == NULL || !conf_duration_parse(text, &ms) || ms < POLICY_PER_MIN_MS ||
+	    ms > POLICY_PER_MAX_MS) {
+		conf_fail(r, path, "per", CONF_AT_VALUE,
+			  "`per` must be a duration as \"250ms\" \"10s\" \"5m\" \"1h\" \"7d\" "
+			  "from 1ms to 400d");
+		return false;
+	}
+	*ret_ms = ms;
+	return true;
+}
+
+static bool edges_read(const struct reading *in, const struct conf_path *path, const json_t *per,
+		       struct limit *l)
+{
+	static const char *const units[] = {"day", "week", "month", NULL};
+	const char *text = json_string_value(per), *tz = in->fields->tz;
+	int unit = 0;
+
+	while (text != NULL && units[unit] != NULL && strcmp(units[unit], text) != 0)
+		unit++;
+	if (text == NULL || units[unit] == NULL) {
+		conf_fail(in->r, path, "per", CONF_AT_VALUE,
+			  "`per` of a calendar must be one of `day` `week` `month`");
+		return false;
+	}
+	kova_status status = calendar_zone_edges((enum calendar_unit)unit,
+						 tz != NULL ? tz : "UTC", &l->edges);
+
+	if (status == KOVA_ENOTFOUND)
+		conf_fail(in->r, in->path, "tz", CONF_AT_VALUE,
+			  "`tz` must be a zone of the IANA time zone database as "
+			  "\"Europe/Berlin\"; there is no `%.64s`",
+			  tz);
+	return status == KOVA_OK;
+}
+
+/* 2 × limit-per-second, at least 1. */
+static int64_t default_burst(int64_t limit, int64_t per_ms)
+{
+	int64_t burst = limit * 2000 / per_ms;
+
+	if (burst > LIMIT_MAX)
+		return LIMIT_MAX;
+	return burst < 1 ? 1 : burst;
+}
+
+void policy_set_rate(struct limit *l, int64_t limit, int64_t per_ms, int64_t burst)
+{
+	bool bursts = (algorithm_fields[l->algorithm] & FIELD(BURST)) != 0;
+
+	l->limit = (uint64_t)limit;
+	l->per_us = (uint64_t)per_ms * 1000;
+	if (bursts)
+		l->burst = (uint64_t)(burst != CONF_ABSENT ? burst : default_burst(limit, per_ms));
+}
+
+/* A plan: `slots` at once, each for `hold` at most, at a rate that keeps them just busy. */
+kova_status policy_set_plan(struct level *level, int64_t slots, int64_t hold_ms)
+{
+	level->has_slots = true;
+	level->limit.algorithm = ALGORITHM_TOKEN_BUCKET;
+	policy_set_rate(&level->limit, slots, hold_ms, CONF_ABSENT);
+	level->slots = (struct limit){.algorithm = ALGORITHM_CONCURRENCY,
+				      .limit = (uint64_t)slots,
+				      .hold_us = (uint64_t)hold_ms * 1000};
+	kova_status status = limit_init(&level->limit);
+
+	return status == KOVA_OK ? limit_init(&level->slots) : status;
+}
+
+static bool fail_range(struct conf_reader *r, const struct conf_path *path)
+{
+	conf_fail(r, path, NULL, CONF_AT_VALUE,
+		  "burst × per ÷ limit is more than 100 years: `burst` or `per` must be smaller, or "
+		  "`limit` larger");
+	return false;
+}
+
+/* The limit of one level from its own fields, at `path`. */
+static bool level_read(const struct reading *in, const struct conf_path *path,
+		       const struct level_fields *f, struct level *level)
+{
+	struct limit *l = &level->limit;
+	size_t errors = in->r->n_errors;
+	int64_t per_ms = 0;
+
+	l->algorithm = algorithm_of(in);
+	fail_misplaced(in->r, path, l->algorithm, level_given(f));
+	if (f->limit == CONF_ABSENT)
+		conf_fail(in->r, path, NULL, CONF_AT_VALUE, "`limit` is missing%s",
+			  path == in->path ? ", or `levels`, or `plan`" : "");
+	if ((algorithm_fields[l->algorithm] & FIELD(PER)) != 0 && f->per == NULL)
+		conf_fail(in->r, path, NULL, CONF_AT_VALUE, "`per` is missing: what `limit` is for");
+	if (in->r->n_errors != errors)
+		return false;
+	if (l->algorithm == ALGORITHM_CONCURRENCY) {
+		l->limit = (uint64_t)f->limit;
+		l->hold_us = (uint64_t)in->fields->hold * 1000;
+	} else if (l->algorithm == ALGORITHM_CALENDAR) {
+		l->limit = (uint64_t)f->limit;
+		if (!edges_read(in, path, f->per, l))
+			return false;
+	} else {
+		if (!per_read(in->r, path, f->per, &per_ms))
+			return false;
+		policy_set_rate(l, f->limit, per_ms, f->burst);
+	}
+	return limit_init(l) == KOVA_OK || fail_range(in->r, path);
+}
+
+/* `limit`, `per` and `burst` of the policy itself, where `instead` says them. */
+static void fail_own_limit(const struct reading *in, const char *instead)
+{
+	const struct level_fields *f = &in->fields->level;
+	const struct {
+		const char *name;
+		bool given;
+	} own[] = {{"limit", f->limit != CONF_ABSENT},
+		   {"per", f->per != NULL},
+		   {"burst", f->burst != CONF_ABSENT}};
+
+	for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+		if (own[i].given)
+			conf_fail(in->r, in->path, own[i].name, CONF_AT_KEY,
+				  "`%s` and `%s` exclude each other", own[i].name, instead);
+}
+
+static bool plan_read(const struct reading *in, struct level *level)
+{
+	const struct conf_path path = {.up = in->path, .key = "plan"};
+	size_t errors = in->r->n_errors;
+	struct plan_fields plan;
+
+	fail_own_limit(in, "plan");
+	if (json_is_object(in->fields->plan))
+		conf_read(in->r, &path, in->fields->plan, &plan_table, &plan);
+	else
+		conf_fail(in->r, &path, NULL, CONF_AT_VALUE,
+			  "`plan` must be an object as { \"slots\": 50, \"hold\": \"10s\" }");
+	if (in->r->n_errors != errors)
+		return false;
+	return policy_set_plan(level, plan.slots, plan.hold) == KOVA_OK || fail_range(in->r, &path);
+}
+
+static bool name_taken(const struct level *levels, size_t n, const char *name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(levels[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+static void levels_read(const struct reading *in, struct policy_rule *rule)
+{
+	const struct conf_path list = {.up = in->path, .key = "levels"};
+	struct level_fields f;
+	size_t i;
+	json_t *value;
+
+	fail_own_limit(in, "levels");
+	json_array_foreach (in->fields->levels, i, value) {
+		const struct conf_path path = {.up = &list, .index = i};
+		size_t errors = in->r->n_errors;
+
+		if (!json_is_object(value))
+			continue; /* an error already */
+		conf_read(in->r, &path, value, &level_table, &f);
+		if (in->r->n_errors != errors)
+			continue;
+		if (name_taken(rule->levels, i, f.name))
+			conf_fail(in->r, &path, "name", CONF_AT_VALUE,
+				  "two levels have the name `%s`", f.name);
+		strcpy(rule->levels[i].name, f.name);
+		level_read(in, &path, &f, &rule->levels[i]);
+	}
+}
+
+/* How many levels the JSON has; 0 after an error. */
+static size_t levels_count(const struct reading *in)
+{
+	size_t n = json_array_size(in->fields->levels);
+
+	if (in->fields->levels == NULL)
+		return 1;
+	if (n >= 1 && n <= LEVELS_MAX)
+		return n;
+	conf_fail(in->r, in->path, "levels", CONF_AT_VALUE, "`levels` must be 1 to %d levels, not %zu",
+		  LEVELS_MAX, n);
+	return 0;
+}
+
+static void durability_check(const struct reading *in)
+{
+	const char *text = json_string_value(in->fields->durability);
+
+	if (in->fields->durability == NULL || (text != NULL && strcmp(text, "none") == 0))
+		return;
+	if (text != NULL && (strcmp(text, "aof") == 0 || strncmp(text, "replica:", 8) == 0))
+		conf_fail(in->r, in->path, "durability", CONF_AT_VALUE,
+			  "durability other than `none` is not available yet");
+	else
+		conf_fail(in->r, in->path, "durability", CONF_AT_VALUE, "`durability` must be `none`");
+}
+
+/* The fields that concern the whole policy. */
+static void policy_check(const struct reading *in)
+{
+	const struct policy_fields *f = in->fields;
+	unsigned given = (f->tz != NULL ? FIELD(TZ) : 0) | (f->hold != CONF_ABSENT ? FIELD(HOLD) : 0) |
+			 (f->plan != NULL ? FIELD(PLAN) : 0);
+
+	fail_misplaced(in->r, in->path, algorithm_of(in), given);
+	if (algorithm_of(in) == ALGORITHM_CONCURRENCY && f->hold == CONF_ABSENT)
+		conf_fail(in->r, in->path, NULL, CONF_AT_VALUE,
+			  "`hold` is missing: the longest time a permit lives");
+	if (f->plan != NULL && f->levels != NULL)
+		conf_fail(in->r, in->path, "plan", CONF_AT_KEY,
+			  "`plan` and `levels` exclude each other");
+	if (f->scope > 0)
+		conf_fail(in->r, in->path, "scope", CONF_AT_VALUE,
+			  "scope `%s` needs `regions`, which is not available yet",
+			  policy_scope_names[f->scope]);
+	durability_check(in);
+}
+
+static void policy_fill(struct policy_rule *rule, const struct policy_fields *f)
+{
+	struct policy *p = &rule->policy;
+
+	strcpy(p->name, f->name);
+	p->leveled = f->levels != NULL;
+	p->shadow = f->shadow;
+	p->on_outage = (enum outage_action)f->on_outage;
+	p->wait_max_queue = (uint32_t)f->wait.max_queue;
+	p->wait_max_ms = (uint64_t)f->wait.max_wait;
+	p->levels = rule->levels;
+}
+
+static void rule_read(const struct reading *in, struct policy_rule *rule)
+{
+	policy_fill(rule, in->fields);
+	if (in->fields->levels != NULL) {
+		levels_read(in, rule);
+		return;
+	}
+	strcpy(rule->levels[0].name, in->fields->name);
+	if (in->fields->plan != NULL)
+		plan_read(in, &rule->levels[0]);
+	else
+		level_read(in, in->path, &in->fields->level, &rule->levels[0]);
+}
+
+struct policy_rule *policy_rule_read(struct conf_reader *r, const struct conf_path *path,
+				     const json_t *value)
+{
+	struct policy_fields fields;
+	const struct reading in = {r, path, &fields};
+	size_t errors = r->n_errors, n;
+
+	conf_read(r, path, value, &policy_table, &fields);
+	if (r->n_errors != errors)
+		return NULL;
+	policy_check(&in);
+	n = levels_count(&in);
+	if (r->n_errors != errors)
+		return NULL;
+	struct policy_rule *rule = calloc(1, sizeof *rule + n * sizeof rule->levels[0]);
+
+	if (rule == NULL)
+		return NULL;
+	atomic_init(&rule->refs, 1);
+	rule->policy.n_levels = (uint8_t)n;
+	rule_read(&in, rule);
+	if (r->n_errors == errors)
+		rule->policy.stats = policy_stats_get(slice_of(fields.name));
+	if (rule->policy.stats == NULL) {
+		policy_rule_unref(rule);
+		return NULL;
+	}
+	return rule;
+}
+
+struct policy_rule *policy_rule_ref(struct policy_rule *rule)
+{
+	atomic_fetch_add_explicit(&rule->refs, 1, memory_order_relaxed);
+	return rule;
+}
+
+void policy_rule_unref(struct policy_rule *rule)
+{
+	if (rule != NULL && atomic_fetch_sub_explicit(&rule->refs, 1, memory_order_acq_rel) == 1)
+		free(rule);
+}

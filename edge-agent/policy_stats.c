@@ -1,0 +1,84 @@
+/* The registry: entries in the order in which they were made, and a table of them by name. */
+#include "policy_stats.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/hash.h"
+
+static struct {
+	pthread_mutex_t lock; /* a reload compiles its policies in another thread */
+	struct policy_stats **entries;
+	size_t n, room;
+	struct policy_stats **table; /* open addressing; at most half full */
+	size_t mask;
+} registry = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static struct policy_stats **place_of(struct policy_stats **table, size_t mask, struct slice name)
+{
+	size_t i = hash_bytes(name, 0) & mask;
+
+	while (table[i] != NULL && !slice_equal(slice_of(table[i]->name), name))
+		i = (i + 1) & mask;
+	return &table[i];
+}
+
+/* Room for one more entry in both arrays. */
+static bool grow(void)
+{
+	if (registry.n < registry.room)
+		return true;
+	size_t room = registry.room == 0 ? 64 : registry.room * 2;
+	struct policy_stats **entries = realloc(registry.entries, room * sizeof *entries);
+
+	if (entries == NULL)
+		return false;
+	registry.entries = entries;
+	struct policy_stats **table = calloc(room * 2, sizeof *table);
+
+	if (table == NULL)
+		return false;
+	for (size_t i = 0; i < registry.n; i++)
+		*place_of(table, room * 2 - 1, slice_of(entries[i]->name)) = entries[i];
+	free(registry.table);
+	registry.table = table;
+	registry.mask = room * 2 - 1;
+	registry.room = room;
+	return true;
+}
+
+static struct policy_stats *get(struct slice name)
+{
+	if (!grow())
+		return NULL;
+	struct policy_stats **place = place_of(registry.table, registry.mask, name);
+
+	if (*place != NULL)
+		return *place;
+	struct policy_stats *s = calloc(1, sizeof *s);
+
+	if (s == NULL)
+		return NULL;
+	memcpy(s->name, name.ptr, name.len);
+	registry.entries[registry.n++] = s;
+	*place = s;
+	return s;
+}
+
+struct policy_stats *policy_stats_get(struct slice name)
+{
+	pthread_mutex_lock(&registry.lock);
+	struct policy_stats *s = get(name);
+
+	pthread_mutex_unlock(&registry.lock);
+	return s;
+}
+
+void policy_stats_each(void (*each)(const struct policy_stats *s, void *data), void *data)
+{
+	pthread_mutex_lock(&registry.lock);
+	for (size_t i = 0; i < registry.n; i++)
+		each(registry.entries[i], data);
+	pthread_mutex_unlock(&registry.lock);
+}
