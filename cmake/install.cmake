@@ -5,7 +5,8 @@ file(GLOB documents CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/*.md)
 install(FILES ${man1} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES ${man8} DESTINATION ${CMAKE_INSTALL_MANDIR}/man8)
 install(FILES README.md ARCHITECTURE.md CHANGELOG.md LICENSE ${documents} DESTINATION ${CMAKE_INSTALL_DOCDIR})
-install(DIRECTORY deploy/nginx deploy/haproxy deploy/demo.json DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+install(FILES deploy/demo.json DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+install(DIRECTORY deploy/nginx deploy/haproxy DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 
 # The unit names the program by its whole path: the one of this installation.
 file(READ ${PROJECT_SOURCE_DIR}/deploy/systemd/kova-agent.service unit)
