@@ -4,6 +4,8 @@
  */
 #pragma once
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "core/bytes.h"
@@ -18,13 +20,15 @@ struct slice keyspace_root(struct slice key);
  * *ret_path and returns true, or returns false if the key has fewer parts. */
 bool keyspace_path(struct slice key, unsigned level, unsigned n_levels, struct slice *ret_path);
 
-/* Each writes at most KEYSPACE_NAME_MAX bytes to `ret_name` and returns the length. */
+/* Each writes at most KEYSPACE_NAME_MAX bytes to `ret_name` and returns the length. Keys and paths
+ * are at most 1024 bytes, names of policies 64, nonces 64. */
 size_t keyspace_check(enum algorithm algorithm, struct slice policy, unsigned level,
 		      struct slice path, char *ret_name);
 size_t keyspace_throttle(struct slice key, char *ret_name);
 size_t keyspace_receipt(struct slice root, struct slice nonce, char *ret_name);
-/* `k:i{T}<len>:<id>`; the caller appends the pairs. `id`: 1..256 bytes. */
-size_t keyspace_id(struct slice root, struct slice id, char *ret_name);
+
+/* "k:<kind>{<tag of root>}": where a name that the caller completes begins (ids: kind 'i'). */
+size_t keyspace_prefix(char kind, struct slice root, char *ret_name);
 
 /* CRC16 of the hash tag modulo 16384 (Redis Cluster specification). */
 uint16_t keyspace_slot(struct slice name);

@@ -12,6 +12,13 @@
 enum { LIMIT_MAX = 1000000000 }; /* of limit, burst and cost */
 #define LIMIT_PER_MIN_US UINT64_C(1000)                /* 1 ms */
 #define LIMIT_PER_MAX_US (UINT64_C(400) * 86400000000) /* 400 days */
+#define LIMIT_UT UINT64_C(1000000)                     /* µtokens in a token */
+
+/* A span that is not finite in practice: times saturate here (285 years, exact in a double). */
+#define LIMIT_FOREVER_US (UINT64_C(1) << 53)
+
+/* The fastest refill that is counted: 10⁹ tokens, the largest burst, in 100 ms. */
+#define LIMIT_RATE_MAX_UT_PER_US UINT64_C(10000000000)
 
 enum algorithm {
 	ALGORITHM_TOKEN_BUCKET,
@@ -35,12 +42,14 @@ struct limit {
 	uint64_t per_us; /* LIMIT_PER_MIN_US..LIMIT_PER_MAX_US; unused by calendar, concurrency */
 	uint64_t burst;  /* buckets: 1..LIMIT_MAX */
 	uint64_t hold_us; /* concurrency: the longest time a permit lives; 1 ms..400 days */
-	struct calendar_edges edges; /* calendar */
+	struct calendar_edges edges; /* calendar; not looked at by limit_init() */
 
 	/* Derived by limit_init(). */
-	uint64_t cap_ut;             /* bucket: burst in µtokens */
+	uint64_t cap_ut;             /* bucket: burst in µtokens; 0 when limit is 0 */
 	uint64_t quantum_ut;         /* bucket: p, credited each ... */
 	uint64_t quantum_us;         /* ... q: p/q is limit·10⁶/per_us in lowest terms */
+	uint64_t scale_ut;           /* bucket: unit of the stored debt: 1, 10, 1000 or 10⁶ µtokens ... */
+	uint64_t scale_code;         /* ... and its code, 0..3 */
 	uint64_t interval_us;        /* gcra: emission interval, whole µs ... */
 	uint64_t interval_millionths; /* ... and millionths of a µs, rounded up */
 	uint64_t tick_us;            /* sliding counter: unit in which its window is counted */
@@ -53,8 +62,11 @@ struct limit {
  */
 KOVA_MUST_CHECK kova_status limit_init(struct limit *l);
 
-/* What can be taken at once when nothing was: burst, N of a window, permits. */
+/* What can be taken at once when nothing was: burst, N of a window, permits. 0 when limit is 0. */
 uint64_t limit_capacity(const struct limit *l);
 
-/* µs from empty to full (buckets), or the window's length; 0 when it has none (limit 0). */
+/*
+ * µs from empty to full (buckets; at most LIMIT_FOREVER_US), the window's length (of a calendar the
+ * first of its edges), or how long a permit lives; 0 when it has none (limit 0).
+ */
 uint64_t limit_horizon_us(const struct limit *l);

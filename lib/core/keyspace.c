@@ -1,0 +1,164 @@
+#include "core/keyspace.h"
+
+#include <assert.h>
+
+/* Appends to a buffer that the caller has measured. */
+struct out {
+	char *ptr;
+	size_t len;
+};
+
+static void out_char(struct out *o, char c)
+{
+	o->ptr[o->len++] = c;
+}
+
+static void out_slice(struct out *o, struct slice s)
+{
+	if (s.len != 0)
+		memcpy(o->ptr + o->len, s.ptr, s.len);
+	o->len += s.len;
+}
+
+/* A '}' would end the tag early and move the key to another slot; '%' is what escapes it. An empty
+ * root gets a lone '%', which no escaped root can be. */
+static void out_tag(struct out *o, struct slice root)
+{
+	if (root.len == 0)
+		out_char(o, '%');
+	for (size_t i = 0; i < root.len; i++) {
+		if (root.ptr[i] == '%')
+			out_slice(o, SLICE("%25"));
+		else if (root.ptr[i] == '}')
+			out_slice(o, SLICE("%7D"));
+		else
+			out_char(o, root.ptr[i]);
+	}
+}
+
+static void out_prefix(struct out *o, char kind, struct slice root)
+{
+	out_slice(o, SLICE("k:"));
+	out_char(o, kind);
+	out_char(o, '{');
+	out_tag(o, root);
+	out_char(o, '}');
+}
+
+static struct slice after(struct slice s, size_t n)
+{
+	return (struct slice){s.ptr == NULL ? NULL : s.ptr + n, s.len - n};
+}
+
+struct slice keyspace_root(struct slice key)
+{
+	const char *slash = key.len == 0 ? NULL : memchr(key.ptr, '/', key.len);
+
+	return slash == NULL ? key : (struct slice){key.ptr, (size_t)(slash - key.ptr)};
+}
+
+bool keyspace_path(struct slice key, unsigned level, unsigned n_levels, struct slice *ret_path)
+{
+	size_t end = keyspace_root(key).len;
+
+	assert(level < n_levels);
+	for (unsigned i = 0; i < level; i++) {
+		if (end == key.len)
+			return false;
+		end += 1 + keyspace_root(after(key, end + 1)).len;
+	}
+	*ret_path = level + 1 == n_levels ? key : (struct slice){key.ptr, end};
+	return true;
+}
+
+static char algorithm_letter(enum algorithm a)
+{
+	static const char letters[ALGORITHM_N] = {'b', 'g', 'w', 's', 'd', 'c'};
+
+	assert((unsigned)a < ALGORITHM_N);
+	return letters[a];
+}
+
+size_t keyspace_check(enum algorithm algorithm, struct slice policy, unsigned level,
+		      struct slice path, char *ret_name)
+{
+	struct slice root = keyspace_root(path);
+	struct out o = {ret_name, 0};
+
+	assert(path.len <= 1024 && policy.len <= 64 && level < 100);
+	out_prefix(&o, algorithm_letter(algorithm), root);
+	out_slice(&o, policy);
+	out_char(&o, ':');
+	if (level >= 10)
+		out_char(&o, (char)('0' + level / 10));
+	out_char(&o, (char)('0' + level % 10));
+	out_slice(&o, after(path, root.len));
+	return o.len;
+}
+
+size_t keyspace_throttle(struct slice key, char *ret_name)
+{
+	struct slice root = keyspace_root(key);
+	struct out o = {ret_name, 0};
+
+	assert(key.len <= 1024);
+	out_prefix(&o, 't', root);
+	out_slice(&o, after(key, root.len));
+	return o.len;
+}
+
+size_t keyspace_receipt(struct slice root, struct slice nonce, char *ret_name)
+{
+	struct out o = {ret_name, 0};
+
+	assert(root.len <= 1024 && nonce.len <= 64);
+	out_prefix(&o, 'r', root);
+	out_slice(&o, nonce);
+	return o.len;
+}
+
+size_t keyspace_prefix(char kind, struct slice root, char *ret_name)
+{
+	struct out o = {ret_name, 0};
+
+	assert(root.len <= 1024);
+	out_prefix(&o, kind, root);
+	return o.len;
+}
+
+/* CRC-16/XMODEM (polynomial 0x1021, initial value 0), four bits at a time. */
+static uint16_t crc16(struct slice s)
+{
+	static const uint16_t table[16] = {
+		0x0000, 0x1021, 0x2042, 0x3063, 0x4084, 0x50a5, 0x60c6, 0x70e7,
+		0x8108, 0x9129, 0xa14a, 0xb16b, 0xc18c, 0xd1ad, 0xe1ce, 0xf1ef,
+	};
+	uint32_t crc = 0;
+
+	for (size_t i = 0; i < s.len; i++) {
+		uint32_t byte = (unsigned char)s.ptr[i];
+
+		crc = (crc << 4 & 0xffff) ^ table[crc >> 12 ^ byte >> 4];
+		crc = (crc << 4 & 0xffff) ^ table[crc >> 12 ^ (byte & 15)];
+	}
+	return (uint16_t)crc;
+}
+
+/* What is hashed: between the first '{' and the next '}', unless that is nothing. */
+static struct slice hash_tag(struct slice name)
+{
+	const char *open = name.len == 0 ? NULL : memchr(name.ptr, '{', name.len);
+	const char *close;
+
+	if (open == NULL)
+		return name;
+	close = memchr(open, '}', name.len - (size_t)(open - name.ptr));
+	if (close == NULL || close == open + 1)
+		return name;
+	return (struct slice){open + 1, (size_t)(close - open) - 1};
+}
+
+uint16_t keyspace_slot(struct slice name)
+{
+	return crc16(hash_tag(name)) % 16384;
+}
