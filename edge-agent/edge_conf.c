@@ -1,0 +1,376 @@
+/*
+ * File → JSON → the fields of the option tables → what goes together → owned strings. Errors of each
+ * stage are collected; the next begins only without any.
+ */
+#include "edge_conf.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/redis_url.h"
+#include "edge_fields.h"
+#include "listener.h"
+#include "rule_set.h"
+
+static const struct conf_path listen_path = {.key = "listen"};
+static const struct conf_path auth_path = {.key = "auth"};
+static const struct conf_path redis_path = {.key = "redis"};
+
+/* What can be bound: the listener looks up no names. */
+static bool host_is_bindable(struct slice host)
+{
+	char text[INET6_ADDRSTRLEN];
+	unsigned char bytes[16];
+
+	if (host.len >= sizeof text)
+		return false;
+	memcpy(text, host.ptr, host.len);
+	text[host.len] = '\0';
+	return strcmp(text, "localhost") == 0 || inet_pton(AF_INET, text, bytes) == 1 ||
+	       inet_pton(AF_INET6, text, bytes) == 1;
+}
+
+static void listen_check(struct conf_reader *r, const struct edge_fields *f, const char *name,
+			 const char *address)
+{
+	struct slice host;
+	uint16_t port;
+
+	if (address == NULL || !conf_address_parse(address, &host, &port))
+		return; /* off, or an error already */
+	if (!host_is_bindable(host))
+		conf_fail(r, &listen_path, name, CONF_AT_VALUE,
+			  "`%s` must begin with an IP address or `localhost`", name);
+	else if (!f->insecure && f->auth.tokens_file == NULL && !listener_address_is_local(address))
+		conf_fail(r, &listen_path, name, CONF_AT_VALUE,
+			  "`%s` listens beyond loopback: that needs `auth` with a `tokens_file`, "
+			  "or `\"insecure\": true`",
+			  name);
+}
+
+static void unix_check(struct conf_reader *r, const char *path)
+{
+	if (path != NULL && strlen(path) > REDIS_UNIX_PATH_MAX)
+		conf_fail(r, &listen_path, "unix", CONF_AT_VALUE,
+			  "`unix` must be a path of at most %d bytes", REDIS_UNIX_PATH_MAX);
+}
+
+/* One member of `redis` and the modes that it goes with. */
+struct redis_member {
+	const char *name;
+	bool given;
+	unsigned modes; /* 1 << enum redis_mode */
+	bool required;  /* in those modes */
+};
+
+static void redis_members_check(struct conf_reader *r, const struct redis_fields *f)
+{
+	const unsigned standalone = 1u << REDIS_STANDALONE, sentinel = 1u << REDIS_SENTINEL,
+		       cluster = 1u << REDIS_CLUSTER, remote = standalone | sentinel | cluster;
+	const struct redis_member members[] = {
+		{"url", f->url != NULL, standalone, true},
+		{"master", f->master != NULL, sentinel, true},
+		{"sentinels", json_array_size(f->sentinels) > 0, sentinel, true},
+		{"nodes", json_array_size(f->nodes) > 0, cluster, true},
+		{"user", f->user != NULL, remote, false},
+		{"password_file", f->password_file != NULL, remote, false},
+		{"ca", f->ca != NULL, remote, false},
+		{"cert", f->cert != NULL, remote, false},
+		{"key", f->key != NULL, remote, false},
+	};
+
+	for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {
+		const struct redis_member *m = &members[i];
+		bool fits = (m->modes & 1u << f->mode) != 0;
+
+		if (m->given && !fits)
+			conf_fail(r, &redis_path, m->name, CONF_AT_KEY,
+				  "`%s` does not go with mode `%s`", m->name,
+				  edge_redis_modes[f->mode]);
+		else if (!m->given && fits && m->required)
+			conf_fail(r, &redis_path, NULL, CONF_AT_VALUE,
+				  "`%s` is missing: mode `%s` needs it", m->name,
+				  edge_redis_modes[f->mode]);
+	}
+	if ((f->cert != NULL) != (f->key != NULL))
+		conf_fail(r, &redis_path, f->cert != NULL ? "cert" : "key", CONF_AT_KEY,
+			  "`cert` and `key` go together");
+}
+
+static void url_check(struct conf_reader *r, const struct redis_fields *f)
+{
+	struct redis_url url;
+	const char *why = "";
+
+	if (f->url == NULL || f->mode != REDIS_STANDALONE)
+		return;
+	if (redis_url_parse(f->url, &url, &why) != KOVA_OK) {
+		conf_fail(r, &redis_path, "url", CONF_AT_VALUE,
+			  "`url` must be redis://[user:password@]host:port[/db], rediss://… or "
+			  "unix:PATH: %s",
+			  why);
+		return;
+	}
+	if (!url.tls && (f->ca != NULL || f->cert != NULL))
+		conf_fail(r, &redis_path, f->ca != NULL ? "ca" : "cert", CONF_AT_KEY,
+			  "TLS needs a `url` that begins with rediss://");
+	if (url.user != NULL && f->user != NULL)
+		conf_fail(r, &redis_path, "user", CONF_AT_KEY,
+			  "`user` and a user in `url` exclude each other");
+	if (url.password != NULL && f->password_file != NULL)
+		conf_fail(r, &redis_path, "password_file", CONF_AT_KEY,
+			  "`password_file` and a password in `url` exclude each other");
+	redis_url_release(&url);
+}
+
+static void fields_check(struct conf_reader *r, const struct edge_fields *f)
+{
+	listen_check(r, f, "resp", f->listen.resp);
+	listen_check(r, f, "http", f->listen.http);
+	unix_check(r, f->listen.unix_path);
+	if (f->threads > 1)
+		conf_fail(r, NULL, "threads", CONF_AT_VALUE,
+			  "`threads` above 1 is not available yet");
+	redis_members_check(r, &f->redis);
+	url_check(r, &f->redis);
+}
+
+/* Copies, so that the JSON can go. The first failure sticks. */
+struct copier {
+	struct conf_reader *r;
+	const char *file;
+	bool no_memory;
+};
+
+static char *copy(struct copier *c, const char *text)
+{
+	char *copied = text != NULL ? strdup(text) : NULL;
+
+	if (text != NULL && copied == NULL)
+		c->no_memory = true;
+	return copied;
+}
+
+static char *copy_path(struct copier *c, const char *path)
+{
+	char *resolved = path != NULL ? conf_path_resolve(c->file, path) : NULL;
+
+	if (path != NULL && resolved == NULL)
+		c->no_memory = true;
+	return resolved;
+}
+
+/* As copy_path(), of a file that must be readable. */
+static char *copy_file(struct copier *c, const struct conf_path *object, const char *name,
+		       const char *path)
+{
+	char *resolved = copy_path(c, path);
+
+	if (resolved != NULL && access(resolved, R_OK) != 0)
+		conf_fail(c->r, object, name, CONF_AT_VALUE, "`%s`: %s: %s", name, resolved,
+			  strerror(errno));
+	return resolved;
+}
+
+/* The first line of the file, which `resolved` names; owned. */
+static char *password_read(struct copier *c, const char *resolved)
+{
+	char text[1024] = "";
+	FILE *f = fopen(resolved, "re");
+
+	if (f == NULL)
+		return NULL; /* an error already */
+	size_t n = fread(text, 1, sizeof text - 1, f);
+
+	fclose(f);
+	text[n] = '\0';
+	text[strcspn(text, "\r\n")] = '\0';
+	char *password = copy(c, text);
+
+	explicit_bzero(text, sizeof text);
+	if (password != NULL && password[0] == '\0')
+		conf_fail(c->r, &redis_path, "password_file", CONF_AT_VALUE,
+			  "`password_file`: there is no password on the first line of %s", resolved);
+	return password;
+}
+
+static void copy_addresses(struct copier *c, const json_t *list, struct redis_conf *redis)
+{
+	size_t n = json_array_size(list);
+
+	if (n == 0)
+		return;
+	redis->addresses = calloc(n, sizeof(char *));
+	if (redis->addresses == NULL) {
+		c->no_memory = true;
+		return;
+	}
+	for (; redis->n_addresses < n; redis->n_addresses++)
+		redis->addresses[redis->n_addresses] =
+			copy(c, json_string_value(json_array_get(list, redis->n_addresses)));
+}
+
+static void fill_redis(struct copier *c, const struct redis_fields *f, struct redis_conf *redis)
+{
+	char *password_file = copy_file(c, &redis_path, "password_file", f->password_file);
+
+	redis->mode = (enum redis_mode)f->mode;
+	redis->url = copy(c, f->url);
+	redis->master = copy(c, f->master);
+	copy_addresses(c, f->mode == REDIS_CLUSTER ? f->nodes : f->sentinels, redis);
+	redis->user = copy(c, f->user);
+	if (password_file != NULL)
+		redis->password = password_read(c, password_file);
+	redis->ca = copy_file(c, &redis_path, "ca", f->ca);
+	redis->cert = copy_file(c, &redis_path, "cert", f->cert);
+	redis->key = copy_file(c, &redis_path, "key", f->key);
+	redis->timeout_ms = (uint64_t)f->timeout;
+	redis->connect_timeout_ms = (uint64_t)f->connect_timeout;
+	free(password_file);
+}
+
+static char *host_name(struct copier *c)
+{
+	char name[256] = "";
+
+	if (gethostname(name, sizeof name - 1) != 0 || name[0] == '\0')
+		return copy(c, "localhost");
+	return copy(c, name);
+}
+
+/* By the XDG base directory specification; systemd's $STATE_DIRECTORY may name several: the first. */
+static char *default_state_dir(struct copier *c)
+{
+	const char *systemd = getenv("STATE_DIRECTORY"), *xdg = getenv("XDG_STATE_HOME");
+	const char *home = getenv("HOME");
+	char *path = NULL;
+	int n = 0;
+
+	if (systemd != NULL && systemd[0] == '/')
+		n = asprintf(&path, "%.*s", (int)strcspn(systemd, ":"), systemd);
+	else if (xdg != NULL && xdg[0] == '/')
+		n = asprintf(&path, "%s/kova", xdg);
+	else if (home != NULL && home[0] == '/')
+		n = asprintf(&path, "%s/.local/state/kova", home);
+	else
+		conf_fail(c->r, NULL, NULL, CONF_AT_VALUE,
+			  "`state_dir` is missing, and there is no $STATE_DIRECTORY, $XDG_STATE_HOME or "
+			  "$HOME to find one");
+	if (n < 0) {
+		c->no_memory = true;
+		return NULL;
+	}
+	return path;
+}
+
+/* The list itself, or an empty one. */
+static json_t *copy_list(struct copier *c, const json_t *root, const char *name)
+{
+	json_t *list = json_object_get(root, name);
+
+	list = list != NULL ? json_incref(list) : json_array();
+	if (list == NULL)
+		c->no_memory = true;
+	return list;
+}
+
+static void fill(struct copier *c, const struct edge_fields *f, const json_t *root,
+		 struct edge_conf *conf)
+{
+	conf->file = copy(c, c->file);
+	conf->node = f->node != NULL ? copy(c, f->node) : host_name(c);
+	conf->region = copy(c, f->region);
+	conf->listen_resp = copy(c, f->listen.resp);
+	conf->listen_http = copy(c, f->listen.http);
+	conf->listen_unix = copy_path(c, f->listen.unix_path);
+	conf->insecure = f->insecure;
+	conf->tokens_file = copy_file(c, &auth_path, "tokens_file", f->auth.tokens_file);
+	conf->state_dir = f->state_dir != NULL ? copy_path(c, f->state_dir) : default_state_dir(c);
+	conf->threads = (unsigned)f->threads;
+	fill_redis(c, &f->redis, &conf->redis);
+	conf->policies = copy_list(c, root, "policies");
+	conf->overrides = copy_list(c, root, "overrides");
+}
+
+static kova_status rules_check(struct conf_reader *r, const struct edge_fields *f)
+{
+	struct rule_set rules;
+	kova_status status = rule_set_read(r, f->policies, f->overrides, &rules);
+
+	if (status == KOVA_OK)
+		rule_set_release(&rules);
+	return status;
+}
+
+/* Everything but the file itself. Errors that were found are in `r`; *ret_conf is filled in as far as possible. */
+static kova_status document_read(struct conf_reader *r, const struct conf_document *d,
+				 struct edge_conf *ret_conf)
+{
+	struct copier c = {.r = r, .file = d->file};
+	struct edge_fields f;
+
+	conf_read(r, NULL, d->root, &edge_table, &f);
+	fields_check(r, &f);
+	if (rules_check(r, &f) == KOVA_ENOMEM)
+		return KOVA_ENOMEM;
+	fill(&c, &f, d->root, ret_conf);
+	if (c.no_memory)
+		return KOVA_ENOMEM;
+	return r->n_errors > 0 ? KOVA_ECONFIG : KOVA_OK;
+}
+
+kova_status edge_conf_load(const char *path, struct edge_conf *ret_conf, struct buf *ret_errors)
+{
+	struct conf_document d;
+	struct conf_reader r = {0};
+	struct edge_conf conf = {0};
+	kova_status status = conf_document_load(path, &d, ret_errors);
+
+	if (status != KOVA_OK)
+		return status;
+	status = document_read(&r, &d, &conf);
+	if (status == KOVA_ECONFIG)
+		conf_report(&r, &d, ret_errors);
+	conf_document_release(&d);
+	if (status != KOVA_OK)
+		edge_conf_release(&conf);
+	else
+		*ret_conf = conf;
+	return status;
+}
+
+static void redis_conf_release(struct redis_conf *redis)
+{
+	if (redis->password != NULL)
+		explicit_bzero(redis->password, strlen(redis->password));
+	for (size_t i = 0; i < redis->n_addresses; i++)
+		free(redis->addresses[i]);
+	free(redis->addresses);
+	free(redis->url);
+	free(redis->master);
+	free(redis->user);
+	free(redis->password);
+	free(redis->ca);
+	free(redis->cert);
+	free(redis->key);
+}
+
+void edge_conf_release(struct edge_conf *conf)
+{
+	json_decref(conf->policies);
+	json_decref(conf->overrides);
+	redis_conf_release(&conf->redis);
+	free(conf->file);
+	free(conf->node);
+	free(conf->region);
+	free(conf->listen_resp);
+	free(conf->listen_http);
+	free(conf->listen_unix);
+	free(conf->tokens_file);
+	free(conf->state_dir);
+	*conf = (struct edge_conf){0};
+}

@@ -1,0 +1,32 @@
+/* The configuration of one agent: read from a file, checked, defaults filled in. */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#include "core/buf.h"
+#include "core/status.h"
+#include "io/redis_store.h"
+
+/* All of it is owned. */
+struct edge_conf {
+	char *file;
+	char *node, *region;
+	char *listen_resp, *listen_http; /* "host:port" or "[v6]:port"; NULL: off */
+	char *listen_unix;               /* a path; NULL: off */
+	bool insecure;
+	char *tokens_file;               /* NULL: none */
+	char *state_dir;                 /* may not exist yet */
+	struct redis_conf redis;
+	unsigned threads;
+	json_t *policies, *overrides;    /* arrays, checked; never NULL */
+};
+
+/*
+ * Reads `path` and all that it refers to. On failure *ret_errors holds what is wrong, one a line: FILE:LINE:COLUMN: what
+ * is wrong and what is allowed; without secrets. KOVA_ECONFIG, KOVA_ENOMEM. May be called by any
+ * thread, but see calendar_zone.h. Names no other state than the environment, and changes none.
+ */
+KOVA_MUST_CHECK kova_status edge_conf_load(const char *path, struct edge_conf *ret_conf,
+					   struct buf *ret_errors);
+void edge_conf_release(struct edge_conf *conf);

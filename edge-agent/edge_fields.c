@@ -1,0 +1,202 @@
+#include "edge_fields.h"
+
+#include <stddef.h>
+
+#include "policy_fields.h"
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+#define LATER(name_) \
+	{.name = name_, .type = CONF_LATER, .text = ""}
+
+enum { CALL_MS_MAX = 60000, THREADS_MAX = 64 };
+
+const char *const edge_redis_modes[] = {
+	[REDIS_EMBEDDED] = "embedded", [REDIS_STANDALONE] = "standalone",
+	[REDIS_SENTINEL] = "sentinel", [REDIS_CLUSTER] = "cluster",
+	[REDIS_CLUSTER + 1] = NULL,
+};
+
+static const struct conf_option listen_options[] = {
+	{.name = "resp",
+	 .type = CONF_ADDRESS,
+	 .nullable = true,
+	 .at = offsetof(struct listen_fields, resp),
+	 .fallback = "127.0.0.1:7411",
+	 .text = "the Redis protocol. The host is an IP address or `localhost`; port 0: any free one"},
+	{.name = "http",
+	 .type = CONF_ADDRESS,
+	 .nullable = true,
+	 .at = offsetof(struct listen_fields, http),
+	 .fallback = "127.0.0.1:7412",
+	 .text = "HTTP/1.1: the API, administration, health and metrics"},
+	{.name = "unix",
+	 .type = CONF_PATH,
+	 .nullable = true,
+	 .at = offsetof(struct listen_fields, unix_path),
+	 .otherwise = "off",
+	 .text = "the Redis protocol on a unix socket, at most 107 bytes long"},
+	LATER("grpc"),
+};
+
+static const struct conf_table listen_table = {
+	.title = "`listen`",
+	.text = "Where clients reach the agent; `null` turns a front off. Beyond loopback the agent must have `auth` tokens, or "
+		"`insecure` must be true.",
+	.options = listen_options,
+	.n_options = COUNT(listen_options),
+};
+
+static const struct conf_option auth_options[] = {
+	{.name = "tokens_file",
+	 .type = CONF_PATH,
+	 .at = 0,
+	 .otherwise = "none: open",
+	 .text = "one token a line, `[NAME] TOKEN [check|admin]…`; `#` begins a comment; a bare token has every scope"},
+};
+
+static const struct conf_table auth_table = {
+	.title = "`auth`",
+	.text = "Who may ask. Clients show a token by RESP `AUTH TOKEN` or HTTP `Authorization: Bearer TOKEN`.",
+	.options = auth_options,
+	.n_options = COUNT(auth_options),
+};
+
+static const struct conf_option redis_options[] = {
+	{.name = "mode",
+	 .type = CONF_ENUM,
+	 .at = offsetof(struct redis_fields, mode),
+	 .fallback = "embedded",
+	 .values = edge_redis_modes,
+	 .text = "`embedded`: a private redis-server, a child of the agent, with its data in `state_dir`"},
+	{.name = "url",
+	 .type = CONF_STRING,
+	 .secret = true,
+	 .at = offsetof(struct redis_fields, url),
+	 .text = "`standalone`: `redis://[user:password@]host:port[/db]`, `rediss://…` (TLS) or `unix:PATH`"},
+	{.name = "master",
+	 .type = CONF_STRING,
+	 .at = offsetof(struct redis_fields, master),
+	 .text = "`sentinel`: the name of the master"},
+	{.name = "sentinels",
+	 .type = CONF_LIST,
+	 .item = CONF_ADDRESS,
+	 .at = offsetof(struct redis_fields, sentinels),
+	 .text = "`sentinel`: some of the Sentinels"},
+	{.name = "nodes",
+	 .type = CONF_LIST,
+	 .item = CONF_ADDRESS,
+	 .at = offsetof(struct redis_fields, nodes),
+	 .text = "`cluster`: some of the nodes; the others are learned"},
+	{.name = "user",
+	 .type = CONF_STRING,
+	 .at = offsetof(struct redis_fields, user),
+	 .text = "ACL user"},
+	{.name = "password_file",
+	 .type = CONF_PATH,
+	 .at = offsetof(struct redis_fields, password_file),
+	 .text = "a file that holds the password; the end of its line does not count"},
+	{.name = "timeout",
+	 .type = CONF_DURATION,
+	 .at = offsetof(struct redis_fields, timeout),
+	 .fallback = "50ms",
+	 .min = 1,
+	 .max = CALL_MS_MAX,
+	 .text = "what one call may take; then `on_outage` decides"},
+	{.name = "connect_timeout",
+	 .type = CONF_DURATION,
+	 .at = offsetof(struct redis_fields, connect_timeout),
+	 .fallback = "1s",
+	 .min = 1,
+	 .max = CALL_MS_MAX,
+	 .text = "what connecting may take"},
+	{.name = "ca",
+	 .type = CONF_PATH,
+	 .at = offsetof(struct redis_fields, ca),
+	 .otherwise = "the system's",
+	 .text = "TLS: the authorities that are trusted, PEM. With `sentinel` and `cluster` it turns TLS on"},
+	{.name = "cert",
+	 .type = CONF_PATH,
+	 .at = offsetof(struct redis_fields, cert),
+	 .text = "TLS: the client's certificate, PEM; with `key`"},
+	{.name = "key",
+	 .type = CONF_PATH,
+	 .at = offsetof(struct redis_fields, key),
+	 .text = "TLS: its private key, PEM"},
+};
+
+static const struct conf_table redis_table = {
+	.title = "`redis`",
+	.text = "The region's Redis, which holds all counters.",
+	.options = redis_options,
+	.n_options = COUNT(redis_options),
+};
+
+static const struct conf_option edge_options[] = {
+	{.name = "node",
+	 .type = CONF_NAME,
+	 .at = offsetof(struct edge_fields, node),
+	 .otherwise = "the host's name",
+	 .text = "the name of this agent in logs and events"},
+	{.name = "region",
+	 .type = CONF_NAME,
+	 .at = offsetof(struct edge_fields, region),
+	 .fallback = "local",
+	 .text = "the region whose Redis it uses"},
+	{.name = "listen",
+	 .type = CONF_OBJECT,
+	 .at = offsetof(struct edge_fields, listen),
+	 .table = &listen_table,
+	 .text = "where clients reach it"},
+	{.name = "threads",
+	 .type = CONF_INT,
+	 .at = offsetof(struct edge_fields, threads),
+	 .fallback = "1",
+	 .min = 1,
+	 .max = THREADS_MAX,
+	 .text = "more than 1 is not available yet"},
+	{.name = "auth",
+	 .type = CONF_OBJECT,
+	 .at = offsetof(struct edge_fields, auth),
+	 .table = &auth_table,
+	 .text = "who may ask"},
+	{.name = "insecure",
+	 .type = CONF_BOOL,
+	 .at = offsetof(struct edge_fields, insecure),
+	 .fallback = "false",
+	 .text = "allows to listen beyond loopback without tokens"},
+	{.name = "state_dir",
+	 .type = CONF_PATH,
+	 .at = offsetof(struct edge_fields, state_dir),
+	 .otherwise = "`$STATE_DIRECTORY`, else `$XDG_STATE_HOME/kova`, else `~/.local/state/kova`",
+	 .text = "what the agent keeps: changes made by administration, the embedded Redis's data"},
+	{.name = "redis",
+	 .type = CONF_OBJECT,
+	 .at = offsetof(struct edge_fields, redis),
+	 .table = &redis_table,
+	 .text = "the region's Redis"},
+	{.name = "policies",
+	 .type = CONF_LIST,
+	 .item = CONF_OBJECT,
+	 .at = offsetof(struct edge_fields, policies),
+	 .table = &policy_table,
+	 .text = "the limits"},
+	{.name = "overrides",
+	 .type = CONF_LIST,
+	 .item = CONF_OBJECT,
+	 .at = offsetof(struct edge_fields, overrides),
+	 .table = &override_table,
+	 .text = "other limits for some keys"},
+	LATER("kafka"),
+	LATER("gossip"),
+	LATER("regions"),
+	LATER("pools"),
+	LATER("clock"),
+};
+
+const struct conf_table edge_table = {
+	.title = "The node's configuration",
+	.text = "One JSON object, given to `kova-agent --config FILE`. Relative paths are relative to FILE. Unknown fields are errors. "
+		"Durations are `\"250ms\"` `\"10s\"` `\"5m\"` `\"1h\"` `\"7d\"`.",
+	.options = edge_options,
+	.n_options = COUNT(edge_options),
+};

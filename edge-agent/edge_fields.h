@@ -1,0 +1,35 @@
+/* The option tables of the node's configuration, and the struct that they fill (io/conf.h). */
+#pragma once
+
+#include "io/conf.h"
+#include "io/redis_store.h"
+
+struct redis_fields {
+	int mode; /* enum redis_mode */
+	const char *url;
+	const char *master;
+	const json_t *sentinels, *nodes;
+	const char *user, *password_file;
+	int64_t timeout, connect_timeout; /* ms */
+	const char *ca, *cert, *key;
+};
+
+struct edge_fields {
+	const char *node, *region;
+	struct listen_fields {
+		const char *resp, *http, *unix_path; /* NULL: off */
+	} listen;
+	int64_t threads;
+	struct {
+		const char *tokens_file;
+	} auth;
+	bool insecure;
+	const char *state_dir;
+	struct redis_fields redis;
+	const json_t *policies, *overrides; /* NULL: none */
+};
+
+extern const struct conf_table edge_table;
+
+/* By enum redis_mode, NULL-terminated. */
+extern const char *const edge_redis_modes[];
