@@ -40,6 +40,10 @@ struct override_rule *override_rule_read(struct conf_reader *r, const struct con
 	struct override_fields f;
 	size_t errors = r->n_errors;
 
+	if (!json_is_object(value)) {
+		conf_fail(r, path, NULL, CONF_AT_VALUE, "an override must be an object");
+		return NULL;
+	}
 	conf_read(r, path, value, &override_table, &f);
 	if (r->n_errors == errors)
 		override_check(r, path, &f);

@@ -336,6 +336,10 @@ struct policy_rule *policy_rule_read(struct conf_reader *r, const struct conf_pa
 	const struct reading in = {r, path, &fields};
 	size_t errors = r->n_errors, n;
 
+	if (!json_is_object(value)) {
+		conf_fail(r, path, NULL, CONF_AT_VALUE, "a policy must be an object");
+		return NULL;
+	}
 	conf_read(r, path, value, &policy_table, &fields);
 	if (r->n_errors != errors)
 		return NULL;
