@@ -1,0 +1,28 @@
+/*
+ * Where an agent listens: "HOST:PORT", "[V6]:PORT" or "unix:PATH".
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/bytes.h"
+#include "core/status.h"
+
+#define ADDRESS_FORMS "HOST:PORT, [IPV6]:PORT or unix:PATH"
+
+struct address {
+	bool is_unix;
+	uint16_t port;  /* TCP: 1..65535 */
+	char host[256]; /* TCP: name or number, without brackets */
+	char path[108]; /* unix: fits a sockaddr_un */
+};
+
+/* KOVA_EPROTO: none of the forms. KOVA_ETOOBIG: host or path is too long. KOVA_ERANGE: the port. */
+KOVA_MUST_CHECK kova_status address_parse(struct slice text, struct address *ret_address);
+
+/* Is it the address that means every interface of the machine (0.0.0.0, ::)? */
+bool address_is_wildcard(const struct address *a);
+
+/* Does it lead to this machine only (a unix socket, 127.x.y.z, ::1, localhost)? */
+bool address_is_loopback(const struct address *a);

@@ -1,0 +1,103 @@
+/*
+ * kovactl: the operator's hand. Finds the subcommand, gives it the rest of the command line, ends with its exit status.
+ */
+#include <curl/curl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "arguments.h"
+#include "command.h"
+#include "core/version.h"
+#include "help.h"
+#include "nearest.h"
+#include "output.h"
+#include "session.h"
+
+static const char *command_name_at(const void *names, size_t i)
+{
+	const struct command *command = command_at(i);
+
+	(void)names;
+	return command != NULL ? command->name : NULL;
+}
+
+static int unknown_command(const char *name)
+{
+	const char *near = nearest_find(name, command_name_at, NULL);
+
+	if (near != NULL)
+		complain("there is no command %s; did you mean %s?", name, near);
+	else
+		complain("there is no command %s", name);
+	hint("kovactl --help lists them");
+	return EXIT_USAGE;
+}
+
+static int run_command(const struct command *command, int argc, char **argv)
+{
+	struct session session = {0};
+	struct arguments arguments;
+
+	arguments_init(&arguments, command, &session, argc, argv);
+	int status = command->run(&session, &arguments);
+	session_release(&session);
+	return status;
+}
+
+/* `kovactl help`, `kovactl help COMMAND`: as --help. */
+static int help(int argc, char **argv)
+{
+	const struct command *command = argc > 2 ? command_find(argv[2]) : NULL;
+	char option[] = "--help";
+	char *words[] = {argv[0], option, NULL};
+
+	if (command != NULL)
+		return run_command(command, 2, words);
+	if (argc > 2)
+		return unknown_command(argv[2]);
+	help_program();
+	return EXIT_ALLOWED;
+}
+
+static int dispatch(int argc, char **argv)
+{
+	const char *word = argc > 1 ? argv[1] : NULL;
+
+	if (word == NULL) {
+		complain("which command?");
+		hint("kovactl --help lists them");
+		return EXIT_USAGE;
+	}
+	if (strcmp(word, "--version") == 0) {
+		puts("kovactl " KOVA_VERSION);
+		return EXIT_ALLOWED;
+	}
+	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0)
+		return help(argc, argv);
+	if (word[0] == '-') {
+		complain("the command comes first, then options such as %s", word);
+		hint("kovactl --help shows how");
+		return EXIT_USAGE;
+	}
+	const struct command *command = command_find(word);
+	return command != NULL ? run_command(command, argc - 1, argv + 1) : unknown_command(word);
+}
+
+int main(int argc, char **argv)
+{
+	/* A connection that breaks is an answer to read, not a reason to die; `wait` undoes it for its command. */
+	signal(SIGPIPE, SIG_IGN);
+	output_init();
+	if (curl_global_init(CURL_GLOBAL_NOTHING) != CURLE_OK) {
+		complain("libcurl cannot be used");
+		return EXIT_USAGE;
+	}
+	int status = dispatch(argc, argv);
+	curl_global_cleanup();
+	if (fflush(stdout) != 0 && status == EXIT_ALLOWED) {
+		complain("cannot write the output");
+		return EXIT_USAGE;
+	}
+	return status;
+}
