@@ -1,4 +1,7 @@
-/* The query of a URL as HTML forms write it: name=value pairs between `&`, percent-encoded, `+` for a space. */
+/*
+ * The query of a URL as HTML forms write it: name=value pairs between `&`, percent-encoded, `+` for
+ * a space.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -7,8 +10,8 @@
 #include "core/status.h"
 
 /*
- * Takes the first pair off *query; false when none is left. Empty pairs (`a=1&&b=2`) are skipped; a pair without
- * `=` has an empty value. The slices are raw: see query_decode().
+ * Takes the first pair off *query; false when none is left. Empty pairs (`a=1&&b=2`) are skipped; a
+ * pair without `=` has an empty value. The slices are raw: see query_decode().
  */
 bool query_next(struct slice *query, struct slice *ret_name, struct slice *ret_value);
 

@@ -1,6 +1,6 @@
 /*
- * The response fields RateLimit-Policy and RateLimit of draft-ietf-httpapi-ratelimit-headers-10: Lists of
- * Structured Fields (RFC 9651), and the Retry-After that goes with them.
+ * The response fields RateLimit-Policy and RateLimit of draft-ietf-httpapi-ratelimit-headers-10:
+ * Lists of Structured Fields (RFC 9651), and the Retry-After that goes with them.
  */
 #pragma once
 
@@ -28,7 +28,7 @@ void ratelimit_write(struct buf *out, const struct ratelimit *items, size_t n);
 uint64_t ratelimit_seconds(int64_t ms);
 
 /*
- * Retry-After of a refusal in whole seconds: at least 1, never before RateLimit's t. 0: the field is left
- * out, as waiting never helps (`retry_after_ms` < 0).
+ * Retry-After of a refusal in whole seconds: at least 1, never before RateLimit's t. 0: the field
+ * is left out, as waiting never helps (`retry_after_ms` < 0).
  */
 uint64_t ratelimit_retry_after_s(int64_t retry_after_ms, int64_t more_after_ms);

@@ -64,8 +64,7 @@ struct slice http_request_media_type(const struct http_request *r)
 
 static bool begins_with(struct slice s, struct slice prefix)
 {
-	return s.len >= prefix.len &&
-	       http_same_text((struct slice){s.ptr, prefix.len}, prefix);
+	return s.len >= prefix.len && http_same_text((struct slice){s.ptr, prefix.len}, prefix);
 }
 
 bool http_target_split(struct slice target, struct slice *ret_path, struct slice *ret_query)

@@ -38,14 +38,15 @@ struct slice http_request_media_type(const struct http_request *r);
 bool http_same_text(struct slice a, struct slice b);
 
 /*
- * Splits the request's target (RFC 9112 §3.2): origin-form, absolute-form (its authority is dropped) or
- * `*`. false: none of these.
+ * Splits the request's target (RFC 9112 §3.2): origin-form, absolute-form (its authority is
+ * dropped) or `*`. false: none of these.
  */
 bool http_target_split(struct slice target, struct slice *ret_path, struct slice *ret_query);
 
 /*
- * How much Accept (RFC 9110 §12.5.1) likes `type`/`subtype`, in thousandths: the most specific range
- * that matches counts. Parameters other than q are not compared. 1000 when there is no Accept.
+ * How much Accept (RFC 9110 §12.5.1) likes `type`/`subtype`, in thousandths: the most specific
+ * range that matches counts. Parameters other than q are not compared. 1000 when there is no
+ * Accept.
  */
 unsigned http_request_accepts(const struct http_request *r, struct slice type,
 			      struct slice subtype);

@@ -1,10 +1,11 @@
 /*
  * llhttp calls back while it parses: the request's head is gathered in `head` (it may come in any
- * number of pieces), its body in `body`, and when it is whole an exchange is made for it and queued. A request that breaks a
- * rule sets `error_status` and stops the parser; http_server_feed() then queues an exchange for the error.
+ * number of pieces), its body in `body`, and when it is whole an exchange is made for it and
+ * queued. A request that breaks a rule sets `error_status` and stops the parser; http_server_feed()
+ * then queues an exchange for the error.
  *
- * Answers are written where they belong: the first in the queue straight to the output, a later one to a
- * buffer of its own until all before it are done.
+ * Answers are written where they belong: the first in the queue straight to the output, a later one
+ * to a buffer of its own until all before it are done.
  */
 #include "io/http_server.h"
 
@@ -47,8 +48,8 @@ struct http_server {
 	uint16_t n_fields;
 	uint16_t target_len;
 	bool receiving;
-	bool in_value;     /* the last field's name is whole */
-	bool in_body;      /* what comes as fields from here are trailers: dropped */
+	bool in_value; /* the last field's name is whole */
+	bool in_body;  /* what comes as fields from here are trailers: dropped */
 	size_t body_max;
 	unsigned error_status; /* 0: none */
 	const char *error_detail;
@@ -170,13 +171,14 @@ static struct slice date_line(void)
 		made_at = now;
 		len = gmtime_r(&now, &tm) == NULL
 			      ? 0
-			      : strftime(text, sizeof text, "Date: %a, %d %b %Y %H:%M:%S GMT\r\n", &tm);
+			      : strftime(text, sizeof text, "Date: %a, %d %b %Y %H:%M:%S GMT\r\n",
+					 &tm);
 	}
 	return (struct slice){text, len};
 }
 
-static void write_answer(struct buf *out, const struct http_exchange *x, const struct http_answer *a,
-			 bool is_last)
+static void write_answer(struct buf *out, const struct http_exchange *x,
+			 const struct http_answer *a, bool is_last)
 {
 	buf_add_slice(out, SLICE("HTTP/1.1 "));
 	buf_add_uint(out, a->status);
@@ -362,7 +364,8 @@ static struct slice trim_end(struct slice s)
 }
 
 /* The request as gathered so far, with slices into `head`. false: its target is none. */
-static bool gather(struct http_server *s, struct http_field *fields, struct http_request *ret_request)
+static bool gather(struct http_server *s, struct http_field *fields,
+		   struct http_request *ret_request)
 {
 	const char *head = s->head.ptr;
 	struct http_request r = {
@@ -372,7 +375,8 @@ static bool gather(struct http_server *s, struct http_field *fields, struct http
 		const struct field_mark *m = &s->marks[i];
 
 		fields[i].name = (struct slice){head + m->at, m->name_len};
-		fields[i].value = trim_end((struct slice){head + m->at + m->name_len, m->value_len});
+		fields[i].value =
+			trim_end((struct slice){head + m->at + m->name_len, m->value_len});
 	}
 	r.body = buf_slice(&s->body);
 	*ret_request = r;
@@ -566,8 +570,8 @@ static void refuse_malformed(struct http_server *s, llhttp_errno_t error)
 		http_server_refuse(s, 501, "no Transfer-Encoding but chunked is understood");
 		return;
 	case HPE_UNEXPECTED_CONTENT_LENGTH:
-		http_server_refuse(s, 400,
-				   "a request has one Content-Length or Transfer-Encoding, not both");
+		http_server_refuse(
+			s, 400, "a request has one Content-Length or Transfer-Encoding, not both");
 		return;
 	case HPE_INVALID_METHOD:
 		http_server_refuse(s, 400, "the request does not begin with a method of HTTP");

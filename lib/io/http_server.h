@@ -1,11 +1,11 @@
 /*
- * The server's side of one HTTP/1.1 connection (RFC 9110, 9112): bytes in, requests out; answers in the
- * order of their requests, whenever they come. Knows no sockets, no clocks and nothing of what is
- * served; parsing is llhttp's. Bodies come whole.
+ * The server's side of one HTTP/1.1 connection (RFC 9110, 9112): bytes in, requests out; answers in
+ * the order of their requests, whenever they come. Knows no sockets, no clocks and nothing of what
+ * is served; parsing is llhttp's. Bodies come whole.
  *
  * One request: http_server_feed() … ops->on_request() → (at once or later) http_exchange_answer() →
- * ops->on_answered(). A request that can't be served as HTTP goes to ops->on_error() instead, and is the last of its
- * connection. Every exchange ends in on_answered or on_abandoned, exactly once.
+ * ops->on_answered(). A request that can't be served as HTTP goes to ops->on_error() instead, and
+ * is the last of its connection. Every exchange ends in on_answered or on_abandoned, exactly once.
  */
 #pragma once
 
@@ -50,8 +50,8 @@ struct http_server *http_server_new(const struct http_server_ops *ops, void *dat
 void http_server_free(struct http_server *s);
 
 /*
- * Takes bytes of the peer; returns how many it is done with: less than all only when may_read() became
- * false. After the last request of a connection everything is swallowed.
+ * Takes bytes of the peer; returns how many it is done with: less than all only when may_read()
+ * became false. After the last request of a connection everything is swallowed.
  */
 size_t http_server_feed(struct http_server *s, struct slice bytes);
 
@@ -64,8 +64,8 @@ unsigned long http_server_begun(const struct http_server *s);
 /* Gives up on the request that is being received: on_error with `status`, then the end. */
 void http_server_refuse(struct http_server *s, unsigned status, const char *detail);
 /*
- * Abandons the first exchange for which `is_futile` is true, and all behind it (their answers could not
- * be told apart any more).
+ * Abandons the first exchange for which `is_futile` is true, and all behind it (their answers could
+ * not be told apart any more).
  */
 void http_server_abandon_from(struct http_server *s, bool (*is_futile)(struct http_exchange *x));
 
@@ -76,10 +76,13 @@ struct http_answer {
 	struct slice body;
 };
 
-/* Once for each exchange. `x` is gone afterwards if all before it have been answered, so don't touch it. */
+/*
+ * Once for each exchange. `x` is gone afterwards if all before it have been answered, so don't
+ * touch it.
+ */
 void http_exchange_answer(struct http_exchange *x, const struct http_answer *a);
 
-void *http_exchange_extra(struct http_exchange *x); /* zeroed when the exchange begins */
+void *http_exchange_extra(struct http_exchange *x);      /* zeroed when the exchange begins */
 void *http_exchange_data(const struct http_exchange *x); /* the server's `data` */
 /* The reason phrase of `status` ("Not Found"); never NULL. */
 const char *http_status_text(unsigned status);

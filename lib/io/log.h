@@ -1,7 +1,7 @@
 /*
- * Log lines on stderr: one JSON object a line, or text for people. Only shells log. Values are escaped;
- * secrets are never handed to it. Each call site is rate-limited; what was left out is counted and said.
- * For one thread: the loop's.
+ * Log lines on stderr: one JSON object a line, or text for people. Only shells log. Values are
+ * escaped; secrets are never handed to it. Each call site is rate-limited; what was left out is
+ * counted and said. For one thread: the loop's.
  */
 #pragma once
 
@@ -17,8 +17,8 @@ enum {
 };
 
 /*
- * Before the first line; default: JSON, LOG_INFO, no node name. `node` is copied; NULL: none. Text is
- * coloured when stderr is a terminal, $NO_COLOR is not set and $TERM is not "dumb".
+ * Before the first line; default: JSON, LOG_INFO, no node name. `node` is copied; NULL: none. Text
+ * is coloured when stderr is a terminal, $NO_COLOR is not set and $TERM is not "dumb".
  */
 void log_setup(enum log_format format, enum log_level least, const char *node);
 
@@ -38,7 +38,7 @@ struct log_field {
 struct log_site {
 	uint64_t window_s; /* the second, on the monotonic clock, that in_window belongs to */
 	uint32_t in_window;
-	uint32_t left_out; /* since the last line; > 0: the site is in the list of those to be said */
+	uint32_t left_out; /* since the last line; > 0: the site is among those to be said */
 	enum log_level level;
 	const char *event;
 	struct log_site *next;
@@ -48,21 +48,22 @@ void log_write(struct log_site *site, enum log_level level, const char *event, c
 	       const struct log_field *fields, unsigned n_fields);
 
 /*
- * Says how many lines were left out, for each site whose second is over. Comes by itself with the next
- * line of any site and at exit; a slow timer that calls it makes it prompt.
+ * Says how many lines were left out, for each site whose second is over. Comes by itself with the
+ * next line of any site and at exit; a slow timer that calls it makes it prompt.
  */
 void log_flush(void);
 
 /*
  * log_event(LOG_WARN, "redis_down", "the store can't be reached", LOG_TEXT_FIELD("why", why));
- * `event` is a literal; fields are optional. (The empty last field lets the list be empty in ISO C.)
+ * `event` is a literal; fields are optional. (The empty last field lets the list be empty in ISO
+ * C.)
  */
-#define log_event(level_, event_, ...)                                                   \
-	do {                                                                             \
-		static struct log_site log_site_;                                        \
+#define log_event(level_, event_, ...)                                                      \
+	do {                                                                                \
+		static struct log_site log_site_;                                           \
 		LOG_EVENT_(&log_site_, level_, event_, __VA_ARGS__, (struct log_field){0}); \
 	} while (0)
-#define LOG_EVENT_(site_, level_, event_, message_, ...)                                 \
-	const struct log_field log_fields_[] = {__VA_ARGS__};                            \
-	log_write(site_, level_, event_, message_, log_fields_,                          \
+#define LOG_EVENT_(site_, level_, event_, message_, ...)        \
+	const struct log_field log_fields_[] = {__VA_ARGS__};   \
+	log_write(site_, level_, event_, message_, log_fields_, \
 		  (unsigned)(sizeof log_fields_ / sizeof log_fields_[0]) - 1)

@@ -46,7 +46,10 @@ static const char *type_name(const struct metrics_writer *w)
 	return "unknown";
 }
 
-/* Backslash, newline and, where `quotes`, the double quote are escaped; what is no UTF-8 is replaced. */
+/*
+ * Backslash, newline and, where `quotes`, the double quote are escaped; what is no UTF-8 is
+ * replaced.
+ */
 static void add_escaped(struct buf *b, const char *text, bool quotes)
 {
 	for (struct slice s = slice_of(text); s.len != 0;) {
@@ -162,8 +165,8 @@ void metrics_observe(struct metrics_histogram *h, double seconds)
 	h->sum_s += seconds;
 }
 
-void metrics_histogram(struct metrics_writer *w, const struct metric_label *labels, unsigned n_labels,
-		       const struct metrics_histogram *h)
+void metrics_histogram(struct metrics_writer *w, const struct metric_label *labels,
+		       unsigned n_labels, const struct metrics_histogram *h)
 {
 	uint64_t count = 0;
 

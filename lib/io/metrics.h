@@ -1,6 +1,6 @@
 /*
- * Writing OpenMetrics 1.0 (and the older Prometheus text, 0.0.4) from numbers that their owners keep: a
- * collector is a function that writes its families each time somebody asks.
+ * Writing OpenMetrics 1.0 (and the older Prometheus text, 0.0.4) from numbers that their owners
+ * keep: a collector is a function that writes its families each time somebody asks.
  */
 #pragma once
 
@@ -28,8 +28,9 @@ struct metric_label {
 };
 
 /*
- * Starts a family: `name` without `_total` or `_info`, and ending in `_<unit>` when `unit` is not NULL. The strings
- * must outlive the family's samples. A family is started once, and all its samples follow.
+ * Starts a family: `name` without `_total` or `_info`, and ending in `_<unit>` when `unit` is not
+ * NULL. The strings must outlive the family's samples. A family is started once, and all its
+ * samples follow.
  */
 void metrics_family(struct metrics_writer *w, const char *name, enum metric_type type,
 		    const char *unit, const char *help);
@@ -44,8 +45,8 @@ struct metrics_histogram {
 	double sum_s;
 };
 void metrics_observe(struct metrics_histogram *h, double seconds);
-void metrics_histogram(struct metrics_writer *w, const struct metric_label *labels, unsigned n_labels,
-		       const struct metrics_histogram *h);
+void metrics_histogram(struct metrics_writer *w, const struct metric_label *labels,
+		       unsigned n_labels, const struct metrics_histogram *h);
 
 typedef void metrics_collector(struct metrics_writer *w, void *data);
 /* Collectors run in the order of registration. At most 16. */

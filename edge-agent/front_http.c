@@ -1,0 +1,411 @@
+/*
+ * HTTP on a connection: bytes go through io/http_server.h, which gives requests; each finds its
+ * route, is let in or not, and goes to its handler. Every exchange is a request in progress of its
+ * connection, from on_request (or on_error) to on_answered or on_abandoned, exactly once.
+ */
+#include "front_http.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/version.h"
+#include "http_call.h"
+#include "io/metrics.h"
+#include "ops.h"
+
+enum {
+	BODY_MAX = 64 * 1024,
+	ADMIN_BODY_MAX = 1024 * 1024,
+	RECEIVE_TIMEOUT_MS = 20000, /* from a request's first byte to its last */
+	IDLE_TIMEOUT_MS = 75000,    /* between two requests */
+};
+
+/* ---- what is not worth a file of its own ---- */
+
+static void serve_health(struct http_call *c, const struct http_request *r)
+{
+	(void)r;
+	buf_add_slice(call_body(c), SLICE("{\"status\":\"ok\"}\n"));
+	call_answer(c, 200, "application/json");
+}
+
+static void serve_ready(struct http_call *c, const struct http_request *r)
+{
+	(void)r;
+	bool ready = ops_ready(call_agent(c), call_body(c));
+
+	call_answer(c, ready ? 200 : 503, "application/json");
+}
+
+static void serve_metrics(struct http_call *c, const struct http_request *r)
+{
+	unsigned openmetrics =
+		http_request_accepts(r, SLICE("application"), SLICE("openmetrics-text"));
+	unsigned plain = http_request_accepts(r, SLICE("text"), SLICE("plain"));
+	bool newer = openmetrics != 0 && openmetrics >= plain;
+
+	metrics_write(call_body(c), newer);
+	call_answer(c, 200, newer ? METRICS_OPENMETRICS : METRICS_TEXT);
+}
+
+static void serve_start(struct http_call *c, const struct http_request *r)
+{
+	static const char text[] =
+		"kova-agent " KOVA_VERSION "\n"
+		"\n"
+		"POST /v1/take /v1/peek /v1/refund /v1/acquire /v1/release /v1/renew\n"
+		"GET  /v1/check?policy=P&key=K\n"
+		"GET  /v1/policies    PUT, DELETE /v1/policies/{name}\n"
+		"GET  /v1/overrides   PUT, DELETE /v1/overrides\n"
+		"GET  /v1/members /v1/usage?policy=P&key=K /v1/home?key=K\n"
+		"GET  /healthz /readyz /metrics\n";
+
+	(void)r;
+	buf_add_slice(call_body(c), SLICE(text));
+	call_answer(c, 200, "text/plain; charset=utf-8");
+}
+
+/* ---- routes ---- */
+
+enum access { OPEN, ANY_TOKEN, CHECK, ADMIN };
+
+struct route {
+	enum http_method method;
+	struct slice path; /* one that ends in '/' stands for all with one more part */
+	enum access access;
+	http_handler *handle;
+};
+
+#define PATH(text)                       \
+	{                                \
+		(text), sizeof(text) - 1 \
+	}
+
+static const struct route routes[] = {
+	{METHOD_GET, PATH("/v1/check"), CHECK, limiter_check},
+	{METHOD_POST, PATH("/v1/take"), CHECK, limiter_take},
+	{METHOD_POST, PATH("/v1/peek"), CHECK, limiter_peek},
+	{METHOD_POST, PATH("/v1/refund"), CHECK, limiter_refund},
+	{METHOD_POST, PATH("/v1/acquire"), CHECK, limiter_acquire},
+	{METHOD_POST, PATH("/v1/release"), CHECK, limiter_release},
+	{METHOD_POST, PATH("/v1/renew"), CHECK, limiter_renew},
+	{METHOD_GET, PATH("/v1/policies"), ADMIN, admin_policies},
+	{METHOD_PUT, PATH("/v1/policies/"), ADMIN, admin_put_policy},
+	{METHOD_DELETE, PATH("/v1/policies/"), ADMIN, admin_delete_policy},
+	{METHOD_GET, PATH("/v1/overrides"), ADMIN, admin_overrides},
+	{METHOD_PUT, PATH("/v1/overrides"), ADMIN, admin_put_override},
+	{METHOD_DELETE, PATH("/v1/overrides"), ADMIN, admin_delete_override},
+	{METHOD_GET, PATH("/v1/members"), ANY_TOKEN, admin_members},
+	{METHOD_GET, PATH("/v1/usage"), ANY_TOKEN, admin_usage},
+	{METHOD_GET, PATH("/v1/home"), ANY_TOKEN, admin_home},
+	{METHOD_GET, PATH("/healthz"), OPEN, serve_health},
+	{METHOD_GET, PATH("/readyz"), OPEN, serve_ready},
+	{METHOD_GET, PATH("/metrics"), ANY_TOKEN, serve_metrics},
+	{METHOD_GET, PATH("/"), ANY_TOKEN, serve_start},
+};
+
+enum { N_ROUTES = sizeof routes / sizeof routes[0] };
+
+static bool path_matches(const struct route *route, struct slice path)
+{
+	struct slice p = route->path;
+
+	if (p.len == 1 || p.ptr[p.len - 1] != '/')
+		return slice_equal(p, path);
+	return path.len > p.len && memcmp(path.ptr, p.ptr, p.len) == 0 &&
+	       memchr(path.ptr + p.len, '/', path.len - p.len) == NULL;
+}
+
+static bool method_matches(const struct route *route, enum http_method method)
+{
+	return route->method == method || (method == METHOD_HEAD && route->method == METHOD_GET);
+}
+
+static const struct route *route_find(const struct http_request *r)
+{
+	for (size_t i = 0; i < N_ROUTES; i++)
+		if (method_matches(&routes[i], r->method) && path_matches(&routes[i], r->path))
+			return &routes[i];
+	return NULL;
+}
+
+static const char *method_text(enum http_method method)
+{
+	static const char *const texts[] = {
+		[METHOD_GET] = "GET, HEAD", [METHOD_HEAD] = "HEAD",     [METHOD_POST] = "POST",
+		[METHOD_PUT] = "PUT",       [METHOD_DELETE] = "DELETE", [METHOD_OTHER] = "",
+	};
+
+	return texts[method];
+}
+
+/* 404, or 405 where the path is right. */
+static void serve_no_route(struct http_call *c, const struct http_request *r)
+{
+	struct buf *fields = call_fields(c);
+	unsigned n = 0;
+
+	for (size_t i = 0; i < N_ROUTES; i++) {
+		if (!path_matches(&routes[i], r->path))
+			continue;
+		buf_add_text(fields, n++ == 0 ? "Allow: " : ", ");
+		buf_add_text(fields, method_text(routes[i].method));
+	}
+	if (n == 0) {
+		call_problem(c, 404, "there is nothing at this path; GET / names what there is");
+		return;
+	}
+	buf_add_slice(fields, SLICE("\r\n"));
+	call_problem(c, 405, "this path has other methods: see the field Allow");
+}
+
+/* ---- who may ---- */
+
+static bool answer_401(struct http_call *c, const char *challenge, const char *detail)
+{
+	buf_add_text(call_fields(c), challenge);
+	call_problem(c, 401, detail);
+	return false;
+}
+
+/* RFC 6750: `Authorization: Bearer TOKEN`. */
+static bool find_token(struct http_call *c, const struct http_request *r)
+{
+	static const char missing[] = "WWW-Authenticate: Bearer\r\n";
+	static const char wrong[] = "WWW-Authenticate: Bearer error=\"invalid_token\"\r\n";
+	struct slice value, scheme = SLICE("Bearer ");
+
+	if (http_request_field(r, "Authorization", &value) != 1 || value.len <= scheme.len ||
+	    !http_same_text((struct slice){value.ptr, scheme.len}, scheme))
+		return answer_401(c, missing, "the field `Authorization: Bearer TOKEN` is needed");
+	value = (struct slice){value.ptr + scheme.len, value.len - scheme.len};
+	while (value.len != 0 && value.ptr[0] == ' ')
+		value = (struct slice){value.ptr + 1, value.len - 1};
+	c->token = auth_find(call_agent(c)->auth, value);
+	if (c->token == NULL)
+		return answer_401(c, wrong, "this token is not known here");
+	return true;
+}
+
+static bool let_in(struct http_call *c, const struct http_request *r, enum access access)
+{
+	if (access == OPEN || !auth_required(call_agent(c)->auth))
+		return true;
+	if (!find_token(c, r))
+		return false;
+	if (access == CHECK && (c->token->scopes & AUTH_CHECK) == 0) {
+		call_problem(c, 403, "this token lacks the scope `check`");
+		return false;
+	}
+	if (access == ADMIN && (c->token->scopes & AUTH_ADMIN) == 0) {
+		call_problem(c, 403, "this token lacks the scope `admin`");
+		return false;
+	}
+	return true;
+}
+
+/* Bodies are JSON; who leaves out the media type means that. */
+static bool media_type_fits(struct http_call *c, const struct http_request *r)
+{
+	struct slice type = http_request_media_type(r);
+
+	if (r->body.len == 0 || type.len == 0 || http_same_text(type, SLICE("application/json")))
+		return true;
+	call_problem(c, 415, "a body must be application/json");
+	return false;
+}
+
+/* ---- the server's side ---- */
+
+static struct http_call *call_begin(struct http_exchange *x)
+{
+	struct http_call *c = http_exchange_extra(x);
+
+	c->exchange = x;
+	c->front = http_exchange_data(x);
+	conn_request_begins(c->front->conn);
+	return c;
+}
+
+static void on_request(struct http_exchange *x, const struct http_request *r)
+{
+	struct http_call *c = call_begin(x);
+	const struct route *route = route_find(r);
+
+	if (route == NULL)
+		serve_no_route(c, r);
+	else if (let_in(c, r, route->access) && media_type_fits(c, r))
+		route->handle(c, r);
+}
+
+static void on_error(struct http_exchange *x, unsigned status, const char *detail)
+{
+	call_problem(call_begin(x), status, detail);
+}
+
+/*
+ * A request that is being received must be whole in time, however slowly it drips; a connection
+ * without a request must get one; while an answer is awaited there is no deadline: waiting is what
+ * it is for.
+ */
+static void set_deadline(struct http_conn *front)
+{
+	bool receiving = http_server_is_receiving(front->server);
+	bool busy = !receiving && http_server_in_progress(front->server) != 0;
+	uint64_t now_for = (uint64_t)http_server_begun(front->server) * 4 + (receiving ? 1
+									     : busy    ? 2
+										       : 3);
+
+	if (now_for == front->armed_for)
+		return;
+	front->armed_for = now_for;
+	conn_set_deadline(front->conn, receiving ? RECEIVE_TIMEOUT_MS : busy ? 0 : IDLE_TIMEOUT_MS);
+}
+
+static void on_answered(struct http_exchange *x)
+{
+	struct http_call *c = http_exchange_extra(x);
+
+	conn_request_ended(c->front->conn);
+	set_deadline(c->front);
+}
+
+static void on_abandoned(struct http_exchange *x)
+{
+	struct http_call *c = http_exchange_extra(x);
+
+	if (c->request != NULL)
+		request_abandon(c->request);
+	conn_request_ended(c->front->conn);
+}
+
+static struct buf *out_of(void *data)
+{
+	struct http_conn *front = data;
+
+	return conn_out(front->conn);
+}
+
+static bool may_read(void *data)
+{
+	struct http_conn *front = data;
+
+	return conn_may_read(front->conn);
+}
+
+static bool is_ending(void *data)
+{
+	struct http_conn *front = data;
+
+	return conn_is_finishing(front->conn);
+}
+
+static size_t body_max(void *data, const struct http_request *r)
+{
+	(void)data;
+	const struct route *route = route_find(r);
+
+	return route != NULL && route->access == ADMIN ? ADMIN_BODY_MAX : BODY_MAX;
+}
+
+static void on_finished(void *data)
+{
+	struct http_conn *front = data;
+
+	conn_finish(front->conn);
+}
+
+static const struct http_server_ops server_ops = {
+	.extra_bytes = sizeof(struct http_call),
+	.out = out_of,
+	.may_read = may_read,
+	.is_ending = is_ending,
+	.body_max = body_max,
+	.on_request = on_request,
+	.on_error = on_error,
+	.on_answered = on_answered,
+	.on_abandoned = on_abandoned,
+	.on_finished = on_finished,
+};
+
+/* ---- the connection's side ---- */
+
+static bool on_open(struct conn *c)
+{
+	struct http_conn *front = calloc(1, sizeof *front);
+
+	if (front == NULL)
+		return false;
+	front->conn = c;
+	front->server = http_server_new(&server_ops, front);
+	if (front->server == NULL) {
+		free(front);
+		return false;
+	}
+	c->front = front;
+	set_deadline(front);
+	return true;
+}
+
+static size_t on_bytes(struct conn *c, struct slice bytes)
+{
+	struct http_conn *front = c->front;
+	size_t used = http_server_feed(front->server, bytes);
+
+	set_deadline(front);
+	return used;
+}
+
+/*
+ * Nobody waits for long behind a closed pen; who has only shut it may still get what is under way.
+ */
+static bool is_waiting(struct http_exchange *x)
+{
+	struct http_call *c = http_exchange_extra(x);
+
+	return c->request != NULL && c->request->wait_ms != 0;
+}
+
+static void on_end(struct conn *c)
+{
+	struct http_conn *front = c->front;
+
+	http_server_abandon_from(front->server, is_waiting);
+}
+
+static void on_timeout(struct conn *c)
+{
+	struct http_conn *front = c->front;
+
+	if (http_server_is_receiving(front->server))
+		http_server_refuse(front->server, 408, "the request did not come whole in time");
+	else if (http_server_in_progress(front->server) == 0)
+		conn_finish(c);
+}
+
+static void on_closed(struct conn *c)
+{
+	struct http_conn *front = c->front;
+
+	http_server_free(front->server);
+	buf_release(&front->text);
+	buf_release(&front->fields);
+	buf_release(&front->body);
+	free(front);
+	c->front = NULL;
+}
+
+const struct front_ops front_http = {
+	.name = "http",
+	.full_text = {"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n"
+		      "Retry-After: 1\r\nContent-Length: 0\r\n\r\n",
+		      sizeof("HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n"
+			     "Retry-After: 1\r\nContent-Length: 0\r\n\r\n") -
+			      1},
+	.on_open = on_open,
+	.on_bytes = on_bytes,
+	.on_end = on_end,
+	.on_timeout = on_timeout,
+	.on_closed = on_closed,
+};

@@ -1,0 +1,106 @@
+/*
+ * One call of the HTTP interface: what a handler gets, reads and answers with. Inside of the HTTP
+ * front only.
+ *
+ * A handler answers each call exactly once, at once or (with `request` set) from the request's
+ * on_done. The functions here that return false have answered already, with a problem (RFC 9457)
+ * that says what is allowed; the handler then just returns.
+ */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent.h"
+#include "auth.h"
+#include "conn.h"
+#include "io/conf.h"
+#include "io/http_server.h"
+
+/*
+ * A connection of this front. Its buffers are used by one call at a time, between its begin and its
+ * answer.
+ */
+struct http_conn {
+	struct conn *conn;
+	struct http_server *server;
+	uint64_t armed_for; /* what the deadline was set for last */
+	struct buf text;    /* decoded parameters */
+	struct buf fields;  /* of the answer */
+	struct buf body;    /* of the answer */
+};
+
+/* How a request's answer is to be written. */
+enum call_shape { CALL_TAKE, CALL_CHECK, CALL_ACQUIRE, CALL_REFUND, CALL_RELEASE, CALL_RENEW };
+
+/* Zeroed at its start; lives in its exchange. */
+struct http_call {
+	struct http_exchange *exchange;
+	struct http_conn *front;
+	const struct auth_token *token; /* NULL: none was needed */
+	struct request *request;        /* in progress; NULL: none */
+	uint64_t begun_us;
+	uint16_t deny_status; /* CALL_CHECK: of a refusal */
+	uint8_t shape;        /* enum call_shape */
+	bool wants_receipt;
+};
+
+typedef void http_handler(struct http_call *c, const struct http_request *r);
+
+static inline struct agent *call_agent(const struct http_call *c)
+{
+	return c->front->conn->agent;
+}
+
+/* ---- answers ---- */
+
+/* The answer's buffers, empty. */
+struct buf *call_fields(struct http_call *c); /* whole lines with CR LF */
+struct buf *call_body(struct http_call *c);
+
+/* Answers with what is in the buffers. `media_type` NULL: an empty body. */
+void call_answer(struct http_call *c, unsigned status, const char *media_type);
+/* Answers with `value` (stolen); NULL: 503, out of memory. */
+void call_answer_json(struct http_call *c, unsigned status, json_t *value);
+/*
+ * Problem details; call_fields() may hold lines already. `detail` is a whole sentence without its
+ * full stop.
+ */
+void call_problem(struct http_call *c, unsigned status, const char *detail);
+void call_problemf(struct http_call *c, unsigned status, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* ---- what was sent ---- */
+
+/* The body as a JSON object, owned by the caller; NULL: answered. */
+json_t *call_json(struct http_call *c, const struct http_request *r);
+/* `value` by `table` (conf.h) into the struct at `ret_values`. */
+bool call_read(struct http_call *c, const json_t *value, const struct conf_table *table,
+	       void *ret_values);
+
+struct call_parameter {
+	const char *name;
+	struct slice value; /* decoded; lives until the handler returns */
+	bool given;
+};
+/* The query's parameters. One that is not among the `n` or is given twice is an error. */
+bool call_query(struct http_call *c, struct slice query, struct call_parameter *parameters,
+		size_t n);
+/* A whole decimal number from min to max; `name` is what the caller calls it. */
+bool call_integer(struct http_call *c, const char *name, struct slice text, uint64_t min,
+		  uint64_t max, uint64_t *ret_value);
+/* 1 to 1024 bytes, else answered. */
+bool call_key_fits(struct http_call *c, struct slice key);
+/*
+ * What follows `prefix` in the path, decoded: one part, not empty. Lives until the handler returns.
+ */
+bool call_path_part(struct http_call *c, const struct http_request *r, struct slice prefix,
+		    struct slice *ret_part);
+
+/* ---- handlers ---- */
+
+http_handler limiter_take, limiter_peek, limiter_refund, limiter_acquire, limiter_release,
+	limiter_renew, limiter_check;
+http_handler admin_policies, admin_put_policy, admin_delete_policy, admin_overrides,
+	admin_put_override, admin_delete_override, admin_members, admin_usage, admin_home;
