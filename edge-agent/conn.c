@@ -87,7 +87,7 @@ size_t conn_out_bytes(const struct conn *c)
 {
 	size_t writing = c->writing ? uv_stream_get_write_queue_size(&c->io.stream) : 0;
 
-	return c->out.len + writing;
+	return c->out.len + writing + c->held_bytes;
 }
 
 bool conn_may_read(const struct conn *c)

@@ -74,6 +74,8 @@ struct conn {
 	uint64_t id;             /* 1, 2, …: unique in the pool */
 	uint64_t opened_ms;      /* loop time */
 	uint64_t last_active_ms; /* loop time of the last byte received */
+	uint64_t commands;       /* requests taken so far; counted by the front */
+	size_t held_bytes;       /* output that the front keeps until its turn; set by the front */
 
 	/* conn.c's own from here. */
 	union {
@@ -113,7 +115,7 @@ void conn_request_ended(struct conn *c);
 /* Whether the front may take another request: open, not too much output, not too many in progress. */
 bool conn_may_read(const struct conn *c);
 
-/* Output that is not with the kernel yet, in bytes. */
+/* Output that is not with the kernel yet, held_bytes included. */
 size_t conn_out_bytes(const struct conn *c);
 
 /* No more input: answers what is in progress, writes, closes. Idempotent. */
@@ -144,7 +146,8 @@ struct conn_counters {
 	uint64_t closed_memory;  /* its bytes could not be held */
 	uint64_t paused;         /* reading stopped for backpressure */
 	uint64_t bytes_in, bytes_out;
-	uint64_t writes; /* system calls that carried output */
+	uint64_t writes;   /* system calls that carried output */
+	uint64_t commands; /* requests taken, of all fronts that count them */
 };
 
 struct conn_pool;
@@ -162,6 +165,8 @@ void conn_pool_drain(struct conn_pool *p);
 /* Connections that are not gone yet. */
 uint32_t conn_pool_count(const struct conn_pool *p);
 uint32_t conn_pool_max_clients(const struct conn_pool *p);
+/* Loop time at which the pool was made. */
+uint64_t conn_pool_started_ms(const struct conn_pool *p);
 
 /* Closes every connection at once; on_closed (may be NULL) comes from the loop when all are gone and
  * the pool is freed. All listeners must be stopped before. */

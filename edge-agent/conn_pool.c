@@ -116,6 +116,7 @@ void conn_pool_remove(struct conn_pool *p, struct conn *c)
 	if (c->next != NULL)
 		c->next->prev = c->prev;
 	p->total--;
+	p->counters.commands += c->commands;
 	if (c->served)
 		p->count--;
 	if (p->closing && p->total == 0)
@@ -168,6 +169,7 @@ struct conn_pool *conn_pool_new(struct agent *a, uint32_t max_clients)
 	p->agent = a;
 	p->loop = a->loop;
 	p->max_clients = fit_file_limit(max_clients == 0 ? CONN_MAX_CLIENTS : max_clients);
+	p->started_ms = uv_now(p->loop);
 	start_handles(p);
 	return p;
 }
@@ -201,9 +203,18 @@ uint32_t conn_pool_max_clients(const struct conn_pool *p)
 	return p->max_clients;
 }
 
+uint64_t conn_pool_started_ms(const struct conn_pool *p)
+{
+	return p->started_ms;
+}
+
 struct conn_counters conn_pool_counters(const struct conn_pool *p)
 {
-	return p->counters;
+	struct conn_counters n = p->counters;
+
+	for (const struct conn *c = p->conns; c != NULL; c = c->next)
+		n.commands += c->commands; /* those of the others were added when they went */
+	return n;
 }
 
 void conn_pool_each(const struct conn_pool *p, void (*each)(const struct conn *c, void *data),

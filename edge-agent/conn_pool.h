@@ -12,6 +12,7 @@ struct conn_pool {
 	uint32_t count; /* connections that are served and not gone */
 	uint32_t total; /* and those that are being refused */
 	uint64_t last_id;
+	uint64_t started_ms;
 	struct conn *conns; /* list, newest first */
 	struct conn *dirty; /* list: have something to do at the end of the turn */
 	struct listener *listeners;

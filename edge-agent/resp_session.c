@@ -1,0 +1,333 @@
+#include "resp_session.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+	SLOTS_FIRST = 32,
+	SLOTS_KEPT = 64, /* more than these are freed when the ring is empty */
+	HELD_KEPT_BYTES = 4 * 1024,
+	ERROR_TEXT_BYTES = 512,
+};
+
+/* ---- The ring ---- */
+
+static struct reply_slot *slot_at(struct resp_session *s, uint32_t i)
+{
+	return &s->slots[(s->first + i) & (s->cap - 1)];
+}
+
+static bool ring_grow(struct resp_session *s)
+{
+	uint32_t cap = s->cap == 0 ? SLOTS_FIRST : s->cap * 2;
+	struct reply_slot *slots = malloc(cap * sizeof *slots);
+
+	if (slots == NULL)
+		return false;
+	for (uint32_t i = 0; i < s->n_slots; i++)
+		slots[i] = *slot_at(s, i);
+	free(s->slots);
+	s->slots = slots;
+	s->cap = cap;
+	s->first = 0;
+	return true;
+}
+
+/* NULL: out of memory; the connection is closed, since a reply would be missing. */
+static struct reply_slot *ring_push(struct resp_session *s)
+{
+	if (s->n_slots == s->cap && !ring_grow(s)) {
+		conn_close(s->conn);
+		return NULL;
+	}
+	return slot_at(s, s->n_slots++);
+}
+
+static void ring_pop(struct resp_session *s)
+{
+	s->first = (s->first + 1) & (s->cap - 1);
+	s->n_slots--;
+}
+
+static void count_held(struct resp_session *s)
+{
+	s->conn->held_bytes = s->held.len - s->held_at;
+}
+
+/* Nothing is in progress: the memory that a burst has left goes back. */
+static void ring_is_empty(struct resp_session *s)
+{
+	s->held_at = 0;
+	if (s->held.cap > HELD_KEPT_BYTES)
+		buf_release(&s->held);
+	else
+		buf_clear(&s->held);
+	if (s->cap > SLOTS_KEPT) {
+		free(s->slots);
+		s->slots = NULL;
+		s->cap = 0;
+	}
+}
+
+static bool is_done(const struct request *r)
+{
+	return r->owner == NULL;
+}
+
+static bool slot_is_ready(const struct reply_slot *slot)
+{
+	return slot->request == NULL || is_done(slot->request);
+}
+
+void session_drain(struct resp_session *s)
+{
+	struct buf *out;
+
+	if (s->n_slots == 0 || !slot_is_ready(slot_at(s, 0)))
+		return;
+	out = conn_out(s->conn);
+	while (s->n_slots > 0 && slot_is_ready(slot_at(s, 0))) {
+		struct reply_slot *slot = slot_at(s, 0);
+
+		if (slot->request != NULL) {
+			reply_write(out, slot->request, slot->shape, slot->version);
+			request_free(slot->request);
+			conn_request_ended(s->conn);
+		} else {
+			buf_add(out, s->held.ptr + s->held_at, slot->held_len);
+			s->held_at += slot->held_len;
+		}
+		ring_pop(s);
+	}
+	if (s->n_slots == 0)
+		ring_is_empty(s);
+	count_held(s);
+}
+
+static void on_request_done(struct request *r)
+{
+	struct resp_session *s = r->owner;
+
+	r->owner = NULL;
+	if (!s->executing)
+		session_drain(s);
+}
+
+static void slot_abandon(struct resp_session *s, struct reply_slot *slot)
+{
+	if (slot->request == NULL)
+		return;
+	if (is_done(slot->request))
+		request_free(slot->request);
+	else
+		request_abandon(slot->request);
+	conn_request_ended(s->conn);
+}
+
+/*
+ * Drops the slots from `from` on, with what they hold. A waiter that leaves lets others go ahead, and
+ * some may be this session's: nothing is drained until the ring is in order again.
+ */
+static void ring_cut(struct resp_session *s, uint32_t from)
+{
+	bool executing = s->executing;
+
+	s->executing = true;
+	for (uint32_t i = from; i < s->n_slots; i++) {
+		struct reply_slot *slot = slot_at(s, i);
+
+		s->held.len -= slot->held_len;
+		slot_abandon(s, slot);
+	}
+	s->n_slots = from;
+	count_held(s);
+	s->executing = executing;
+}
+
+void session_abandon_waiting(struct resp_session *s)
+{
+	for (uint32_t i = 0; i < s->n_slots; i++) {
+		const struct request *r = slot_at(s, i)->request;
+
+		if (r != NULL && !is_done(r) && r->wait_ms > 0) {
+			ring_cut(s, i);
+			break;
+		}
+	}
+	session_drain(s);
+}
+
+void session_release(struct resp_session *s)
+{
+	ring_cut(s, 0);
+	free(s->slots);
+	buf_release(&s->held);
+}
+
+/* ---- Around a command ---- */
+
+void session_begin(struct resp_session *s)
+{
+	s->executing = true;
+	s->reply = s->n_slots == 0 ? conn_out(s->conn) : &s->held;
+}
+
+/* Gives the bytes that the command has added to `held` their place in the order. */
+static void place_held(struct resp_session *s, size_t len)
+{
+	struct reply_slot *slot = s->n_slots == 0 ? NULL : slot_at(s, s->n_slots - 1);
+
+	if (slot == NULL || slot->request != NULL)
+		slot = ring_push(s);
+	else
+		len += slot->held_len;
+	if (slot != NULL)
+		*slot = (struct reply_slot){.held_len = (uint32_t)len};
+}
+
+void session_commit(struct resp_session *s)
+{
+	if (s->reply == &s->held) {
+		size_t placed = s->held_at + s->conn->held_bytes;
+
+		if (buf_failed(&s->held))
+			conn_close(s->conn);
+		else if (s->held.len > placed)
+			place_held(s, s->held.len - placed);
+	}
+	s->reply = NULL;
+	s->executing = false;
+	count_held(s);
+	session_drain(s);
+}
+
+void session_decide(struct resp_session *s, struct request *request, enum reply_shape shape)
+{
+	struct reply_slot *slot = ring_push(s);
+
+	if (slot == NULL) {
+		request_free(request);
+		return;
+	}
+	*slot = (struct reply_slot){
+		.request = request, .shape = (uint8_t)shape, .version = s->version};
+	request->owner = s;
+	request->on_done = on_request_done;
+	conn_request_begins(s->conn);
+	decide(s->conn->agent->engine, request);
+}
+
+/* ---- Texts ---- */
+
+struct quoted quote(struct slice bytes)
+{
+	struct quoted q;
+	size_t n = bytes.len < 64 ? bytes.len : 64;
+
+	for (size_t i = 0; i < n; i++)
+		q.text[i] = bytes.ptr[i] >= ' ' && bytes.ptr[i] <= '~' ? bytes.ptr[i] : '?';
+	memcpy(q.text + n, bytes.len > n ? "..." : "", bytes.len > n ? 4 : 1);
+	return q;
+}
+
+void session_error(struct resp_session *s, const char *code, const char *format, ...)
+{
+	char text[ERROR_TEXT_BYTES];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	resp_write_error(s->reply, code, text);
+}
+
+void session_ok(struct resp_session *s)
+{
+	resp_write_simple(s->reply, "OK");
+}
+
+/* ---- Answers of requests ---- */
+
+static void write_error(struct buf *b, const struct answer *a)
+{
+	static const char *const codes[] = {
+		[REQUEST_MALFORMED] = "ERR",
+		[REQUEST_RANGE] = "RANGE",
+		[REQUEST_NO_POLICY] = "NOPOLICY",
+		[REQUEST_UNAVAILABLE] = "ERR",
+	};
+
+	resp_write_error(b, codes[a->error], a->message);
+}
+
+static void write_verdict(struct buf *b, const struct answer *a)
+{
+	char reason[80];
+	size_t len = answer_reason(a, reason);
+
+	resp_write_int(b, a->allowed);
+	resp_write_int(b, (int64_t)a->remaining);
+	resp_write_int(b, (int64_t)a->limit);
+	resp_write_int(b, a->retry_after_ms);
+	resp_write_int(b, a->reset_after_ms);
+	resp_write_bulk(b, (struct slice){reason, len});
+}
+
+static void write_bulk_or_null(struct buf *b, struct slice bytes, int version)
+{
+	if (bytes.len > 0)
+		resp_write_bulk(b, bytes);
+	else
+		resp_write_null(b, version);
+}
+
+/* Whole seconds, rounded up: who waits as long has waited long enough. Negative stays −1. */
+static int64_t seconds_up(int64_t ms)
+{
+	return ms < 0 ? -1 : ms / 1000 + (ms % 1000 != 0);
+}
+
+static void write_throttle(struct buf *b, const struct answer *a)
+{
+	resp_write_array(b, 5);
+	resp_write_int(b, !a->allowed);
+	resp_write_int(b, (int64_t)a->limit);
+	resp_write_int(b, (int64_t)a->remaining);
+	resp_write_int(b, a->allowed ? -1 : seconds_up(a->retry_after_ms));
+	resp_write_int(b, seconds_up(a->reset_after_ms));
+}
+
+void reply_write(struct buf *b, const struct request *r, enum reply_shape shape, int version)
+{
+	const struct answer *a = &r->answer;
+
+	if (a->error != REQUEST_NO_ERROR) {
+		write_error(b, a);
+		return;
+	}
+	switch (shape) {
+	case REPLY_TAKE:
+		resp_write_array(b, r->want_receipt ? 7 : 6);
+		write_verdict(b, a);
+		if (r->want_receipt)
+			write_bulk_or_null(b, a->receipt, version);
+		break;
+	case REPLY_ACQUIRE:
+		resp_write_array(b, 8);
+		write_verdict(b, a);
+		write_bulk_or_null(b, a->permit, version);
+		if (a->permit.len > 0)
+			resp_write_int(b, a->hold_ms);
+		else
+			resp_write_null(b, version);
+		break;
+	case REPLY_AMOUNT:
+		resp_write_int(b, a->amount);
+		break;
+	case REPLY_THROTTLE:
+		write_throttle(b, a);
+		break;
+	}
+}

@@ -1,0 +1,132 @@
+/*
+ * A RESP client's session, and its replies in order. Inside of the RESP front only.
+ *
+ * Commands are answered at once or later (a request in progress); a client reads the replies in the
+ * order of its commands all the same. While an earlier request is in progress, what comes behind it
+ * waits in a ring of slots: a request, or a stretch of reply bytes in `held`.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent.h"
+#include "auth.h"
+#include "conn.h"
+#include "core/resp.h"
+
+enum { SESSION_NAME_MAX = 64 };
+
+/* How the answer of a request is written. */
+enum reply_shape { REPLY_TAKE, REPLY_ACQUIRE, REPLY_AMOUNT, REPLY_THROTTLE };
+
+struct reply_slot {
+	struct request
+		*request; /* owned; its owner is the session while it is in progress, then NULL.
+				  * NULL: bytes in `held` */
+	uint32_t held_len;
+	uint8_t shape;   /* enum reply_shape */
+	uint8_t version; /* of RESP, when the command came */
+};
+
+struct resp_command_entry;
+
+struct resp_session {
+	struct conn *conn;
+	struct resp_parser parser;
+	const struct auth_token *token; /* NULL: none shown */
+	uint8_t version;                /* of RESP: 2 or 3 */
+	bool executing;                 /* a command is on the stack: replies go out after it */
+	char name[SESSION_NAME_MAX + 1];
+	char lib_name[SESSION_NAME_MAX + 1];
+	char lib_version[SESSION_NAME_MAX + 1];
+	const char *last_command;     /* static */
+	struct reply_slot *slots;     /* ring, owned */
+	uint32_t first, n_slots, cap; /* cap: a power of two, or 0 */
+	struct buf held;              /* reply bytes of slots without a request, in order */
+	size_t held_at;               /* those before are out already */
+	struct buf *reply;            /* where the command being executed writes its reply */
+};
+
+/* A command with its arguments; argv[0] is its name. Borrowed for the call. */
+struct resp_call {
+	struct resp_session *session;
+	const struct resp_command_entry *entry;
+	uint32_t argc;
+	const struct slice *argv;
+};
+
+/* ---- Replies of the command being executed ---- */
+
+/* Starts `request` (owned from here on), whose answer is the reply. */
+void session_decide(struct resp_session *s, struct request *request, enum reply_shape shape);
+
+/* Replies "-CODE text". */
+void session_error(struct resp_session *s, const char *code, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+void session_ok(struct resp_session *s);
+
+/* At most 64 printable bytes of what a client sent, for a text. */
+struct quoted {
+	char text[68];
+};
+struct quoted quote(struct slice bytes);
+
+/* Whether the client has shown a token that is valid, or none is needed. */
+bool session_is_known(const struct resp_session *s);
+/* Sets a text that the client tells of itself; false: the reply is an error about `what`. */
+bool session_set_text(struct resp_session *s, const char *what, struct slice text,
+		      char ret_text[static SESSION_NAME_MAX + 1]);
+
+/* ---- Around a command ---- */
+
+/* Between the two, `s->reply` is set. */
+void session_begin(struct resp_session *s);
+void session_commit(struct resp_session *s);
+
+/* Writes what is next in order. */
+void session_drain(struct resp_session *s);
+/* The peer reads on, but will not send: abandons the first request that waits and all behind it. */
+void session_abandon_waiting(struct resp_session *s);
+/* Abandons everything and frees what the session owns. */
+void session_release(struct resp_session *s);
+
+/* Writes the answer of a request that is done. */
+void reply_write(struct buf *b, const struct request *r, enum reply_shape shape, int version);
+
+/* ---- Commands ---- */
+
+typedef void resp_handler(const struct resp_call *call);
+
+enum command_flags {
+	COMMAND_CHECK = 1,  /* needs the scope `check` */
+	COMMAND_NOAUTH = 2, /* may come before a token was shown */
+	COMMAND_WRITE = 4,  /* for COMMAND INFO */
+	COMMAND_LATER = 8,  /* not available yet: not listed */
+};
+
+struct resp_command_entry {
+	const char *name; /* small letters */
+	resp_handler *run;
+	int arity; /* as Redis has it: the name counts; negative: at least as many */
+	unsigned flags;
+	int first_key, last_key, key_step;
+	const char *group;
+	const char *summary;
+};
+
+/* NULL when there is no such command. */
+const struct resp_command_entry *resp_command_find(struct slice name);
+/* resp_limiter.c */
+resp_handler limiter_take, limiter_peek, limiter_refund, limiter_acquire, limiter_release,
+	limiter_renew, limiter_throttle, limiter_later;
+/* resp_server.c */
+resp_handler server_ping, server_echo, server_hello, server_auth, server_select, server_quit,
+	server_reset, server_info;
+/* resp_client.c */
+resp_handler client_run;
+/* resp_commands.c */
+resp_handler command_run;
+
+/* The session of a connection of this front; NULL for one of another front. */
+const struct resp_session *resp_session_of(const struct conn *c);
