@@ -20,6 +20,13 @@ static void out_slice(struct out *o, struct slice s)
 	o->len += s.len;
 }
 
+static void out_number(struct out *o, size_t n)
+{
+	if (n >= 10)
+		out_number(o, n / 10);
+	out_char(o, (char)('0' + n % 10));
+}
+
 /* A '}' would end the tag early and move the key to another slot; '%' is what escapes it. An empty
  * root gets a lone '%', which no escaped root can be. */
 static void out_tag(struct out *o, struct slice root)
@@ -85,13 +92,11 @@ size_t keyspace_check(enum algorithm algorithm, struct slice policy, unsigned le
 	struct slice root = keyspace_root(path);
 	struct out o = {ret_name, 0};
 
-	assert(path.len <= 1024 && policy.len <= 64 && level < 100);
+	assert(path.len <= 1024 && policy.len <= 64);
 	out_prefix(&o, algorithm_letter(algorithm), root);
 	out_slice(&o, policy);
 	out_char(&o, ':');
-	if (level >= 10)
-		out_char(&o, (char)('0' + level / 10));
-	out_char(&o, (char)('0' + level % 10));
+	out_number(&o, level);
 	out_slice(&o, after(path, root.len));
 	return o.len;
 }
@@ -117,12 +122,15 @@ size_t keyspace_receipt(struct slice root, struct slice nonce, char *ret_name)
 	return o.len;
 }
 
-size_t keyspace_prefix(char kind, struct slice root, char *ret_name)
+size_t keyspace_id(struct slice root, struct slice id, char *ret_name)
 {
 	struct out o = {ret_name, 0};
 
-	assert(root.len <= 1024);
-	out_prefix(&o, kind, root);
+	assert(root.len <= 1024 && id.len <= 256);
+	out_prefix(&o, 'i', root);
+	out_number(&o, id.len);
+	out_char(&o, ':');
+	out_slice(&o, id);
 	return o.len;
 }
 

@@ -27,8 +27,8 @@ size_t keyspace_check(enum algorithm algorithm, struct slice policy, unsigned le
 size_t keyspace_throttle(struct slice key, char *ret_name);
 size_t keyspace_receipt(struct slice root, struct slice nonce, char *ret_name);
 
-/* "k:<kind>{<tag of root>}": where a name that the caller completes begins (ids: kind 'i'). */
-size_t keyspace_prefix(char kind, struct slice root, char *ret_name);
+/* `k:i{T}<len>:<id>`; the caller appends the pairs. `id`: 1..256 bytes. */
+size_t keyspace_id(struct slice root, struct slice id, char *ret_name);
 
 /* CRC16 of the hash tag modulo 16384 (Redis Cluster specification). */
 uint16_t keyspace_slot(struct slice name);
