@@ -216,6 +216,12 @@ static bool http_get(struct doctor *d, const char *target, struct http_answer *r
 	return false;
 }
 
+/* NULL where the body is no JSON. */
+static json_t *answer_json(const struct http_answer *answer)
+{
+	return answer->body.len == 0 ? NULL : json_loadb(answer->body.ptr, answer->body.len, 0, NULL);
+}
+
 static bool check_http(struct doctor *d)
 {
 	struct address address;
@@ -257,35 +263,51 @@ static void judge_clock(struct doctor *d, int64_t date_s, int64_t here_ms)
 	      "Limits don't depend on it, but the ends of overrides and calendar windows do: set it by NTP.");
 }
 
+static void judge_redis(struct doctor *d, const json_t *redis)
+{
+	json_int_t shards = json_integer_value(json_object_get(redis, "shards"));
+	json_int_t up = json_integer_value(json_object_get(redis, "up"));
+	char text[96];
+
+	if (shards == 1)
+		snprintf(text, sizeof text, up == 1 ? "reachable" : "not reachable");
+	else
+		snprintf(text, sizeof text, "%lld of %lld reachable", (long long)up, (long long)shards);
+	if (up < shards)
+		found(d, PROBLEM, "Redis", text,
+		      "Decisions there are made by each policy's on_outage. See to that Redis; the agent's log says why.");
+	else
+		found(d, FINE, "Redis", text, NULL);
+}
+
+static void judge_ready(struct doctor *d, long code, const json_t *body)
+{
+	const char *state = json_string_value(json_object_get(body, "status"));
+	char text[96];
+
+	snprintf(text, sizeof text, "%.80s", state != NULL ? state : code == 200 ? "ready" : "not ready");
+	if (code != 200)
+		found(d, PROBLEM, "ready", text, "It takes no new requests: it is about to stop.");
+	else
+		found(d, json_array_size(json_object_get(body, "degraded")) == 0 ? FINE : NOTE, "ready",
+		      text, NULL);
+	if (json_is_object(json_object_get(body, "redis")))
+		judge_redis(d, json_object_get(body, "redis"));
+}
+
 static void check_ready(struct doctor *d)
 {
 	struct http_answer answer;
 	int64_t before_ms = now_wall_ms();
-	struct buf text = {0};
 
 	if (!http_get(d, "/readyz", &answer))
 		return;
 	int64_t here_ms = before_ms + (now_wall_ms() - before_ms) / 2;
-	json_t *body = json_loadb(answer.body.ptr != NULL ? answer.body.ptr : "", answer.body.len, 0, NULL);
-	const json_t *degraded = json_object_get(body, "degraded");
-	bool whole = json_array_size(degraded) == 0;
-
-	buf_printf(&text, "%ld %.*s", answer.code, (int)answer.body.len, answer.body.len > 0 ? answer.body.ptr : "");
-	while (text.len > 0 && text.ptr[text.len - 1] == '\n')
-		text.len--;
-	buf_add(&text, "", 1);
-	if (answer.code != 200)
-		found(d, PROBLEM, "ready", buf_failed(&text) ? "" : text.ptr,
-		      "It answers no requests: it is stopping, or can't reach its Redis.");
-	else if (!whole)
-		found(d, PROBLEM, "ready", buf_failed(&text) ? "" : text.ptr,
-		      "It answers, by each policy's on_outage where its Redis is not reachable: look after that Redis.");
-	else
-		found(d, FINE, "ready", "nothing is degraded", NULL);
+	json_t *body = answer_json(&answer);
+	judge_ready(d, answer.code, body);
 	if (answer.date_s >= 0)
 		judge_clock(d, answer.date_s, here_ms);
 	json_decref(body);
-	buf_release(&text);
 	http_answer_release(&answer);
 }
 
@@ -311,7 +333,7 @@ static void check_policies(struct doctor *d)
 
 	if (!http_get(d, "/v1/policies", &answer))
 		return;
-	json_t *body = json_loadb(answer.body.ptr != NULL ? answer.body.ptr : "", answer.body.len, 0, NULL);
+	json_t *body = answer_json(&answer);
 	size_t n = json_array_size(json_object_get(body, "policies"));
 
 	if (answer.code == 401 || answer.code == 403) {
