@@ -36,10 +36,10 @@ static void unknown_command(struct resp_session *s, const struct resp_command *c
 {
 	struct buf text = {0};
 
-	buf_printf(&text,
-		   "unknown command '%s', with args beginning with: ", quote(cmd->argv[0]).text);
+	buf_printf(&text, "unknown command '%s', with args beginning with: ",
+		   session_quote(cmd->argv[0]).text);
 	for (uint32_t i = 1; i < cmd->argc && text.len < 256; i++)
-		buf_printf(&text, "'%s' ", quote(cmd->argv[i]).text);
+		buf_printf(&text, "'%s' ", session_quote(cmd->argv[i]).text);
 	session_error(s, "ERR", "%.*s", (int)text.len, text.ptr == NULL ? "" : text.ptr);
 	buf_release(&text);
 }

@@ -52,7 +52,8 @@ static void client_setinfo(const struct resp_call *call)
 		if (session_set_text(s, "lib-ver", call->argv[3], s->lib_version))
 			session_ok(s);
 	} else {
-		session_error(s, "ERR", "Unrecognized option '%s'", quote(call->argv[2]).text);
+		session_error(s, "ERR", "Unrecognized option '%s'",
+			      session_quote(call->argv[2]).text);
 	}
 }
 
@@ -198,5 +199,5 @@ void client_run(const struct resp_call *call)
 		return;
 	}
 	session_error(call->session, "ERR", "unknown subcommand '%s'. Try CLIENT HELP.",
-		      quote(call->argv[1]).text);
+		      session_quote(call->argv[1]).text);
 }

@@ -188,6 +188,6 @@ void command_run(const struct resp_call *call)
 		session_error(s, "ERR",
 			      "unknown subcommand '%s', or its arguments; allowed are COUNT, DOCS, "
 			      "INFO and LIST",
-			      quote(call->argv[1]).text);
+			      session_quote(call->argv[1]).text);
 	}
 }

@@ -37,13 +37,13 @@ static bool number(const struct resp_call *call, uint32_t i, const char *name, i
 
 	if (st == KOVA_EPROTO) {
 		session_error(call->session, "ERR", "%s must be an integer, not '%s'", name,
-			      quote(call->argv[i]).text);
+			      session_quote(call->argv[i]).text);
 		return false;
 	}
 	if (st != KOVA_OK || value < min || value > max) {
 		session_error(call->session, "RANGE",
 			      "%s must be %" PRId64 " to %" PRId64 ", not %s", name, min, max,
-			      quote(call->argv[i]).text);
+			      session_quote(call->argv[i]).text);
 		return false;
 	}
 	*ret_value = value;
@@ -160,7 +160,7 @@ static bool take_option(struct arguments *a)
 	session_error(a->call->session, "ERR",
 		      "syntax error: '%s' is no option; allowed are COST n, AND policy key, "
 		      "WAIT ms, ID id and RECEIPT",
-		      quote(word).text);
+		      session_quote(word).text);
 	return false;
 }
 
@@ -174,7 +174,7 @@ static bool acquire_option(struct arguments *a)
 		return option_id(a);
 	session_error(a->call->session, "ERR",
 		      "syntax error: '%s' is no option; allowed are WAIT ms and ID id",
-		      quote(word).text);
+		      session_quote(word).text);
 	return false;
 }
 

@@ -161,7 +161,7 @@ static bool hello_parse(const struct resp_call *call, struct hello *h)
 			i += 2;
 		} else {
 			session_error(call->session, "ERR", "Syntax error in HELLO option '%s'",
-				      quote(call->argv[i]).text);
+				      session_quote(call->argv[i]).text);
 			return false;
 		}
 	}

@@ -221,7 +221,7 @@ void session_decide(struct resp_session *s, struct request *request, enum reply_
 
 /* ---- Texts ---- */
 
-struct quoted quote(struct slice bytes)
+struct quoted session_quote(struct slice bytes)
 {
 	struct quoted q;
 	size_t n = bytes.len < 64 ? bytes.len : 64;

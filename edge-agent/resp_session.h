@@ -70,7 +70,7 @@ void session_ok(struct resp_session *s);
 struct quoted {
 	char text[68];
 };
-struct quoted quote(struct slice bytes);
+struct quoted session_quote(struct slice bytes);
 
 /* Whether the client has shown a token that is valid, or none is needed. */
 bool session_is_known(const struct resp_session *s);
