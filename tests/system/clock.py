@@ -1,0 +1,91 @@
+"""Clocks that a test moves: the wall clock of redis-servers and agents, by clock_shim.c."""
+import contextlib
+import mmap
+import os
+import shutil
+import struct
+import subprocess
+import tempfile
+import time
+import unittest
+
+import harness
+
+_library = None
+
+
+def _shim():
+    """The path of the compiled shim."""
+    global _library
+    if _library is None:
+        compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+        if not compiler:
+            raise unittest.SkipTest("no C compiler for clock_shim.c (package gcc)")
+        directory = tempfile.TemporaryDirectory(prefix="kova-clock-")
+        path = os.path.join(directory.name, "clock_shim.so")
+        subprocess.run([compiler, "-std=gnu11", "-O2", "-shared", "-fPIC", "-o", path,
+                        os.path.join(harness.SOURCE, "tests", "system", "clock_shim.c")], check=True)
+        _library = (directory, path)  # the directory goes with the process
+    return _library[1]
+
+
+class Real:
+    """The clock that is there."""
+
+    @contextlib.contextmanager
+    def around(self):
+        yield self
+
+
+class Clock:
+    """One clock for every process that is started with env(), or inside `with clock.around():`."""
+
+    def __init__(self, directory, name="clock"):
+        self.path = os.path.join(directory, name)
+        with open(self.path, "wb") as file:
+            file.write(bytes(16))
+        with open(self.path, "r+b") as file:
+            self.words = mmap.mmap(file.fileno(), 16)
+
+    def env(self):
+        env = {"LD_PRELOAD": _shim(), "KOVA_CLOCK_FILE": self.path}
+        if harness.SANITIZED:
+            env["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
+        return env
+
+    @contextlib.contextmanager
+    def around(self):
+        """What is started inside has this clock."""
+        before = {name: os.environ.get(name) for name in self.env()}
+        os.environ.update(self.env())
+        try:
+            yield self
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = value
+
+    def _set(self, at, us):
+        struct.pack_into("=q", self.words, at, us)
+
+    def _get(self, at):
+        return struct.unpack_from("=q", self.words, at)[0]
+
+    def now_us(self):
+        return self._get(8) or time.time_ns() // 1000 + self._get(0)
+
+    def shift(self, seconds):
+        """Runs, `seconds` off the real time."""
+        self._set(0, round(seconds * 1e6))
+        self._set(8, 0)
+
+    def freeze(self, at_us=None):
+        """Stands still, at `at_us` (µs since 1970) or where it is."""
+        self._set(8, at_us or self.now_us())
+
+    def advance(self, seconds):
+        """Jumps; exact to the µs."""
+        us = round(seconds * 1e6)
+        self._set(8, self._get(8) + us) if self._get(8) else self._set(0, self._get(0) + us)
