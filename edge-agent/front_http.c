@@ -233,6 +233,7 @@ static void on_request(struct http_exchange *x, const struct http_request *r)
 	struct http_call *c = call_begin(x);
 	const struct route *route = route_find(r);
 
+	c->front->conn->commands++;
 	if (route == NULL)
 		serve_no_route(c, r);
 	else if (let_in(c, r, route->access) && media_type_fits(c, r))

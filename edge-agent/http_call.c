@@ -41,6 +41,7 @@ void call_answer(struct http_call *c, unsigned status, const char *media_type)
 	if (buf_failed(&front->fields) || buf_failed(&front->body))
 		a = (struct http_answer){.status = 503};
 	http_exchange_answer(c->exchange, &a);
+	front->conn->held_bytes = http_server_held_bytes(front->server);
 	reuse(&front->fields);
 	reuse(&front->body);
 }

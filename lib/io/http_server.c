@@ -58,6 +58,7 @@ struct http_server {
 	bool ended;         /* no more requests are taken */
 	bool owes_continue; /* 100 is due once all before are answered */
 	unsigned n_queued;
+	size_t held_bytes;                  /* in the queue's `pending` */
 	struct http_exchange *first, *last; /* the queue */
 	struct http_exchange *free_list;
 	unsigned n_free;
@@ -119,6 +120,7 @@ static struct http_exchange *dequeue(struct http_server *s)
 
 	s->first = x->next;
 	s->n_queued--;
+	s->held_bytes -= x->pending.len;
 	return x;
 }
 
@@ -243,6 +245,7 @@ void http_exchange_answer(struct http_exchange *x, const struct http_answer *a)
 	if (x->next == NULL && s->ops->is_ending(s->data))
 		x->is_last = s->ended = true;
 	write_answer(x == s->first ? s->ops->out(s->data) : &x->pending, x, a, x->is_last);
+	s->held_bytes += x->pending.len;
 	x->done = true;
 	flush_queue(s);
 }
@@ -613,6 +616,11 @@ unsigned http_server_in_progress(const struct http_server *s)
 	return s->n_queued;
 }
 
+size_t http_server_held_bytes(const struct http_server *s)
+{
+	return s->held_bytes;
+}
+
 unsigned long http_server_begun(const struct http_server *s)
 {
 	return s->begun;
@@ -637,6 +645,7 @@ void http_server_abandon_from(struct http_server *s, bool (*is_futile)(struct ht
 		struct http_exchange *next = x->next;
 
 		s->n_queued--;
+		s->held_bytes -= x->pending.len;
 		s->ops->on_abandoned(x);
 		exchange_free(x);
 		x = next;

@@ -59,6 +59,8 @@ size_t http_server_feed(struct http_server *s, struct slice bytes);
 bool http_server_is_receiving(const struct http_server *s);
 /* Exchanges that are not in the output yet. */
 unsigned http_server_in_progress(const struct http_server *s);
+/* Answers that wait for an earlier one, in bytes. */
+size_t http_server_held_bytes(const struct http_server *s);
 /* Requests that have begun since the start: tells one being received from the next. */
 unsigned long http_server_begun(const struct http_server *s);
 /* Gives up on the request that is being received: on_error with `status`, then the end. */
