@@ -24,7 +24,7 @@ struct agent_resp;
 
 /*
  * Connects within RESP_TIMEOUT_MS and authenticates if `token` is not NULL. KOVA_ECONN, KOVA_ETIMEDOUT: not reachable.
- * KOVA_EAUTH: the token was refused. KOVA_EREPLY: another error reply.
+ * KOVA_EAUTH: the token was refused. An agent that has no tokens takes any.
  */
 KOVA_MUST_CHECK kova_status agent_resp_open(const struct address *address, const char *token,
 					    struct agent_resp **ret_agent,

@@ -74,8 +74,8 @@ static const char *lost_advice(const struct session *s, kova_status status)
 	if (status == KOVA_ETIMEDOUT)
 		return "Something accepts connections there but does not answer as an agent.";
 	if (s->address.is_unix)
-		return "Start kova-agent, or give the path of \"listen\": {\"unix\": ...} with --agent unix:PATH.";
-	return "Start kova-agent, or give the address of \"listen\": {\"resp\": ...} with --agent HOST:PORT.";
+		return "Start kova-agent, or give the path of its \"unix\" with --agent unix:PATH.";
+	return "Start kova-agent, or give its RESP address with --agent HOST:PORT.";
 }
 
 static bool check_connect(struct doctor *d)
@@ -91,7 +91,7 @@ static bool check_connect(struct doctor *d)
 		return true;
 	}
 	snprintf(text, sizeof text, "%s: %s", session_agent_text(s), error.text);
-	if (status == KOVA_EAUTH || status == KOVA_EREPLY)
+	if (status == KOVA_EAUTH)
 		found(d, PROBLEM, "token", text,
 		      "The agent does not know this token: see its auth.tokens_file.");
 	else
@@ -124,7 +124,7 @@ static bool check_info(struct doctor *d)
 	}
 	if (d->info != NULL) {
 		found(d, FINE, "token",
-		      d->s->token != NULL ? "accepted" : "none given, and none is wanted for this", NULL);
+		      d->s->token != NULL ? "accepted, or none is needed" : "none given, none needed", NULL);
 		return true;
 	}
 	found(d, status == KOVA_EAUTH ? PROBLEM : LOST, "token", error.text,
@@ -145,14 +145,14 @@ static void check_version(struct doctor *d)
 
 	if (!info_field(info_text(d), "kova_version", &version)) {
 		found(d, PROBLEM, "version", "whoever listens there does not say that it is a kova-agent",
-		      "Is it a Redis server? kovactl talks to kova-agent, by default on port 7411.");
+		      "Is it a Redis server? kova-agent listens on port 7411 by default.");
 		return;
 	}
 	snprintf(text, sizeof text, "agent %.*s, kovactl " KOVA_VERSION, (int)version.len, version.ptr);
 	if (slice_equal(version, slice_of(KOVA_VERSION)))
 		found(d, FINE, "version", text, NULL);
 	else
-		found(d, NOTE, "version", text, "They differ: what one of them has newly, the other may not know.");
+		found(d, NOTE, "version", text, "They differ: what is new in one, the other may not know.");
 }
 
 static int compare(const void *a, const void *b)
@@ -179,7 +179,7 @@ static void judge_latency(struct doctor *d, const char *check, uint64_t *us)
 		found(d, FINE, check, text, NULL);
 	else
 		found(d, NOTE, check, text,
-		      "Slow for an agent beside its worker: is the agent or its machine busy, or far away?");
+		      "Slow for a neighbour: is the agent or its machine busy, or far away?");
 }
 
 static void check_ping(struct doctor *d)
@@ -260,7 +260,7 @@ static void judge_clock(struct doctor *d, int64_t date_s, int64_t here_ms)
 	snprintf(text, sizeof text, "the agent's is about %s %s this machine's", off,
 		 ahead_ms > 0 ? "ahead of" : "behind");
 	found(d, NOTE, "clock", text,
-	      "Limits don't depend on it, but the ends of overrides and calendar windows do: set it by NTP.");
+	      "Overrides and calendar windows end by it: keep both in step by NTP.");
 }
 
 static void judge_redis(struct doctor *d, const json_t *redis)
@@ -275,7 +275,7 @@ static void judge_redis(struct doctor *d, const json_t *redis)
 		snprintf(text, sizeof text, "%lld of %lld reachable", (long long)up, (long long)shards);
 	if (up < shards)
 		found(d, PROBLEM, "Redis", text,
-		      "Decisions there are made by each policy's on_outage. See to that Redis; the agent's log says why.");
+		      "See to that Redis; meanwhile each policy's on_outage decides.");
 	else
 		found(d, FINE, "Redis", text, NULL);
 }
