@@ -14,3 +14,8 @@ set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_
 string(REPLACE "/usr/bin/kova-agent" "${CMAKE_INSTALL_FULL_BINDIR}/kova-agent" unit "${unit}")
 file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/generated/kova-agent.service CONTENT "${unit}")
 install(FILES ${PROJECT_BINARY_DIR}/generated/kova-agent.service DESTINATION lib/systemd/system)
+
+# Where each shell looks for completions by itself.
+install(FILES kovactl/completion/kovactl.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME kovactl)
+install(FILES kovactl/completion/_kovactl DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+install(FILES kovactl/completion/kovactl.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
