@@ -8,6 +8,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <uv.h>
 
 #include "catalogue.h"
 #include "core/status.h"
@@ -39,7 +40,16 @@ KOVA_MUST_CHECK kova_status control_reload(struct control *c, const json_t *poli
 					   const json_t *overrides, struct control_error *ret_error);
 
 /*
- * Administration. `who` is `token:NAME` or `local`. In force and persisted when they return KOVA_OK.
+ * As control_reload(), without holding up the loop: reading, merging and writing run in a thread of libuv's pool, only
+ * the swap on the loop. `on_done` comes on the loop, once, unless control_free() comes first; its `error` is NULL when
+ * the status is KOVA_OK. Changes by administration go on meanwhile. Not while another reload is in progress.
+ */
+typedef void control_done(kova_status status, const struct control_error *error, void *data);
+void control_reload_async(struct control *c, uv_loop_t *loop, json_t *policies, json_t *overrides,
+			  control_done *on_done, void *data);
+
+/*
+ * Administration. `who` is `token:NAME` or `local`, at most 127 bytes. In force and persisted when they return KOVA_OK.
  * KOVA_ECONFIG: ret_error says what is wrong; KOVA_ENOTFOUND: nothing of that name to delete; KOVA_EIO: could not be persisted.
  */
 KOVA_MUST_CHECK kova_status control_put_policy(struct control *c, struct slice name,

@@ -339,7 +339,7 @@ static int64_t fallback_number(const struct conf_option *o)
 {
 	int64_t number = CONF_ABSENT;
 
-	if (o->fallback == NULL)
+	if (o->fallback == NULL || (o->type != CONF_INT && o->type != CONF_DURATION))
 		return CONF_ABSENT;
 	if (o->type == CONF_INT)
 		return atoll(o->fallback);

@@ -127,18 +127,30 @@ void conf_document_release(struct conf_document *d)
 	*d = (struct conf_document){0};
 }
 
+static bool is_before(struct json_position a, struct json_position b)
+{
+	return a.line != b.line ? a.line < b.line : a.column < b.column;
+}
+
 void conf_report(const struct conf_reader *r, const struct conf_document *d, struct buf *ret_errors)
 {
-	struct slice text = {d->text, d->len};
+	size_t n = r->n_errors < CONF_ERRORS_MAX ? r->n_errors : CONF_ERRORS_MAX;
+	struct json_position at[CONF_ERRORS_MAX];
+	size_t order[CONF_ERRORS_MAX];
 
-	for (size_t i = 0; i < r->n_errors && i < CONF_ERRORS_MAX; i++) {
+	/* In the order of the file: insertion sort, for they are few. */
+	for (size_t i = 0; i < n; i++) {
 		const struct conf_error *e = &r->errors[i];
+		size_t j = i;
 
-		report_line(ret_errors, d->file,
-			    json_locate(text, e->steps, e->n_steps, e->place == CONF_AT_KEY),
-			    e->text);
+		at[i] = json_locate((struct slice){d->text, d->len}, e->steps, e->n_steps,
+				    e->place == CONF_AT_KEY);
+		for (; j > 0 && is_before(at[i], at[order[j - 1]]); j--)
+			order[j] = order[j - 1];
+		order[j] = i;
 	}
-	if (r->n_errors > CONF_ERRORS_MAX)
-		buf_printf(ret_errors, "%s: and %zu more errors\n", d->file,
-			   r->n_errors - CONF_ERRORS_MAX);
+	for (size_t i = 0; i < n; i++)
+		report_line(ret_errors, d->file, at[order[i]], r->errors[order[i]].text);
+	if (r->n_errors > n)
+		buf_printf(ret_errors, "%s: and %zu more errors\n", d->file, r->n_errors - n);
 }

@@ -1,0 +1,409 @@
+/*
+ * A change: the next state is built beside the one in force, then persisted, then swapped in. Whatever fails on the
+ * way, the state in force is as it was.
+ */
+#include "control.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "control_own.h"
+
+static kova_status fail(struct control_error *e, kova_status status, const char *text)
+{
+	snprintf(e->text, sizeof e->text, "%s", text);
+	return status;
+}
+
+static kova_status fail_memory(struct control_error *e)
+{
+	return fail(e, KOVA_ENOMEM, kova_status_text(KOVA_ENOMEM));
+}
+
+static uint64_t wall_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* ---- Loads of the file ---- */
+
+static kova_status load_merge(struct control_load *load)
+{
+	struct conf_reader r = {0};
+	struct rule_set rules;
+	kova_status status = rule_set_read(&r, load->policies, load->overrides, &rules);
+
+	if (status == KOVA_ECONFIG) {
+		conf_reader_text(&r, load->error.text, sizeof load->error.text);
+		return status;
+	}
+	if (status == KOVA_OK) {
+		status = control_state_merge(load->base, &rules, load->policies, load->overrides,
+					     &load->clock, wall_ms(), &load->next, &load->changed);
+		rule_set_release(&rules);
+	}
+	return status == KOVA_OK ? KOVA_OK : fail_memory(&load->error);
+}
+
+kova_status control_load_run(struct control_load *load)
+{
+	kova_status status = load_merge(load);
+
+	if (status != KOVA_OK || !load->changed)
+		return status;
+	status = control_store_prepare(load->path, load->next, &load->error);
+	if (status != KOVA_OK) {
+		control_state_unref(load->next);
+		load->next = NULL;
+	}
+	return status;
+}
+
+static void swap_state(struct control *c, struct control_state **state)
+{
+	struct control_state *was = c->state;
+
+	c->state = *state;
+	*state = was;
+	if (c->changed != NULL)
+		c->changed(c->changed_data);
+}
+
+kova_status control_load_commit(struct control *c, struct control_load *load)
+{
+	if (load->changed) {
+		kova_status status = control_store_commit(&c->store, &load->error);
+
+		if (status != KOVA_OK)
+			return status;
+	}
+	c->clock = load->clock;
+	swap_state(c, &load->next);
+	return KOVA_OK;
+}
+
+kova_status control_reload(struct control *c, const json_t *policies, const json_t *overrides,
+			   struct control_error *ret_error)
+{
+	struct control_load load = {.policies = policies,
+				    .overrides = overrides,
+				    .path = c->store.path,
+				    .base = c->state,
+				    .clock = c->clock};
+
+	assert(!c->reloading);
+	kova_status status = control_load_run(&load);
+
+	if (status == KOVA_OK)
+		status = control_load_commit(c, &load);
+	if (status != KOVA_OK)
+		*ret_error = load.error;
+	control_state_unref(load.next);
+	return status;
+}
+
+/* ---- Life ---- */
+
+/* The clock goes on from the newest stamp that is known, whatever the wall clock says now. */
+static void clock_set(struct control *c)
+{
+	for (size_t i = 0; i < c->state->n_items; i++)
+		if (c->state->items[i]->version > c->clock.last)
+			c->clock.last = c->state->items[i]->version;
+}
+
+struct control *control_new(const char *state_dir, const json_t *policies, const json_t *overrides,
+			    struct control_error *ret_error)
+{
+	struct control *c = calloc(1, sizeof *c);
+
+	if (c == NULL) {
+		(void)fail_memory(ret_error);
+		return NULL;
+	}
+	if (control_store_open(&c->store, state_dir, &c->state, ret_error) != KOVA_OK) {
+		free(c);
+		return NULL;
+	}
+	clock_set(c);
+	if (control_reload(c, policies, overrides, ret_error) != KOVA_OK) {
+		control_destroy(c);
+		return NULL;
+	}
+	return c;
+}
+
+void control_destroy(struct control *c)
+{
+	control_state_unref(c->state);
+	control_store_close(&c->store);
+	free(c);
+}
+
+void control_free(struct control *c)
+{
+	if (c == NULL)
+		return;
+	c->changed = NULL;
+	if (c->jobs > 0)
+		c->closed = true;
+	else
+		control_destroy(c);
+}
+
+struct catalogue *control_catalogue(const struct control *c)
+{
+	return c->state->catalogue;
+}
+
+void control_on_change(struct control *c, void (*changed)(void *data), void *data)
+{
+	c->changed = changed;
+	c->changed_data = data;
+}
+
+/* ---- Administration ---- */
+
+/* A long journal is folded into a new control.json. A failure changes nothing: it is tried at the next change. */
+static void journal_fold(struct control *c)
+{
+	struct control_error ignored;
+
+	if (!control_store_is_long(&c->store) || c->reloading)
+		return;
+	if (control_store_prepare(c->store.path, c->state, &ignored) != KOVA_OK ||
+	    control_store_commit(&c->store, &ignored) != KOVA_OK)
+		return;
+}
+
+static kova_status apply(struct control *c, struct control_item *item, struct control_error *e)
+{
+	struct control_state *next;
+	kova_status status = control_state_with(c->state, item, &next);
+
+	if (status != KOVA_OK)
+		return fail_memory(e);
+	status = control_store_append(&c->store, item, e);
+	if (status == KOVA_OK)
+		swap_state(c, &next);
+	control_state_unref(next);
+	if (status == KOVA_OK)
+		journal_fold(c);
+	return status;
+}
+
+/* Writes the item of these parts, stamped now by `who`; what the file said of it stays known. */
+static kova_status change(struct control *c, struct control_item_parts *parts, const char *who,
+			  struct control_error *e)
+{
+	const struct control_item *known = control_state_find(c->state, parts->id);
+
+	assert(strlen(who) < CONTROL_WHO_MAX);
+	parts->who = slice_of(who);
+	parts->version = hlc_now(&c->clock, wall_ms());
+	parts->file_hash = known != NULL ? known->file_hash : 0;
+	struct control_item *item = control_item_new(parts);
+
+	if (item == NULL)
+		return fail_memory(e);
+	kova_status status = apply(c, item, e);
+
+	control_item_unref(item);
+	return status;
+}
+
+static kova_status fail_reader(const struct conf_reader *r, struct control_error *e)
+{
+	if (r->n_errors == 0)
+		return fail_memory(e);
+	conf_reader_text(r, e->text, sizeof e->text);
+	return KOVA_ECONFIG;
+}
+
+/* `policy` with its name, which the body may leave out but not contradict; a new reference. */
+static kova_status with_name(const json_t *policy, struct slice name, json_t **ret_named,
+			     struct control_error *e)
+{
+	const json_t *own = json_object_get(policy, "name");
+	struct slice said = {json_string_value(own), json_string_length(own)};
+
+	if (!conf_is_name(name))
+		return fail(e, KOVA_ECONFIG,
+			    "a policy's name must be 1 to 64 characters of A-Z a-z 0-9 . _ -");
+	if (!json_is_object(policy))
+		return fail(e, KOVA_ECONFIG, "a policy must be an object");
+	if (own != NULL && (said.ptr == NULL || !slice_equal(said, name)))
+		return fail(e, KOVA_ECONFIG,
+			    "`name` must be the name in the address, or be left out");
+	/* The cast: jansson only reads it, but does not say so. */
+	json_t *named = json_copy((json_t *)(uintptr_t)policy);
+
+	if (json_object_set_new(named, "name", json_stringn(name.ptr, name.len)) != 0) {
+		json_decref(named);
+		return fail_memory(e);
+	}
+	*ret_named = named;
+	return KOVA_OK;
+}
+
+kova_status control_put_policy(struct control *c, struct slice name, const json_t *policy,
+			       const char *who, struct control_error *ret_error)
+{
+	struct conf_reader r = {0};
+	struct control_id id;
+	json_t *named;
+	kova_status status = with_name(policy, name, &named, ret_error);
+
+	if (status != KOVA_OK)
+		return status;
+	struct policy_rule *rule = policy_rule_read(&r, NULL, named);
+	char *text = rule != NULL ? control_item_text(named) : NULL;
+
+	json_decref(named);
+	if (text != NULL) {
+		control_id_of_policy(rule, &id);
+		struct control_item_parts parts = {.id = {id.bytes, id.len},
+						   .text = slice_of(text),
+						   .policy = rule};
+
+		status = change(c, &parts, who, ret_error);
+	} else {
+		status = fail_reader(&r, ret_error);
+	}
+	policy_rule_unref(rule);
+	free(text);
+	return status;
+}
+
+/* Whether the override goes with the policy that it names. */
+static kova_status override_check(const struct control *c, const struct override_rule *rule,
+				  struct control_error *e)
+{
+	const struct policy *p = catalogue_policy(c->state->catalogue, slice_of(rule->policy));
+	struct conf_reader r = {0};
+
+	if (p == NULL) {
+		snprintf(e->text, sizeof e->text, "`policy`: there is no policy `%s`", rule->policy);
+		return KOVA_ECONFIG;
+	}
+	return override_rule_fits(rule, p, &r, NULL) ? KOVA_OK : fail_reader(&r, e);
+}
+
+static kova_status put_override(struct control *c, struct override_rule *rule, const char *text,
+				const char *who, struct control_error *e)
+{
+	struct control_id id;
+	kova_status status = override_check(c, rule, e);
+
+	if (status != KOVA_OK)
+		return status;
+	control_id_of_override(rule, &id);
+	struct control_item_parts parts = {.id = {id.bytes, id.len},
+					   .text = slice_of(text),
+					   .override = rule};
+
+	return change(c, &parts, who, e);
+}
+
+kova_status control_put_override(struct control *c, const json_t *override, const char *who,
+				 struct control_error *ret_error)
+{
+	struct conf_reader r = {0};
+	struct override_rule *rule = override_rule_read(&r, NULL, override);
+	char *text = rule != NULL ? control_item_text(override) : NULL;
+	kova_status status = text != NULL ? put_override(c, rule, text, who, ret_error) :
+					    fail_reader(&r, ret_error);
+
+	override_rule_unref(rule);
+	free(text);
+	return status;
+}
+
+static kova_status delete_item(struct control *c, const struct control_id *id, const char *who,
+			       struct control_error *e)
+{
+	struct control_item_parts parts = {.id = {id->bytes, id->len}};
+	const struct control_item *known = control_state_find(c->state, parts.id);
+
+	if (known == NULL || control_item_is_deleted(known))
+		return fail(e, KOVA_ENOTFOUND,
+			    id->bytes[0] == CONTROL_POLICY ? "there is no policy of this name" :
+							     "there is no such override");
+	return change(c, &parts, who, e);
+}
+
+kova_status control_delete_policy(struct control *c, struct slice name, const char *who,
+				  struct control_error *ret_error)
+{
+	struct control_id id;
+
+	if (!conf_is_name(name))
+		return fail(ret_error, KOVA_ENOTFOUND, "there is no policy of this name");
+	control_id_set(&id, CONTROL_POLICY, name, (struct slice){0});
+	return delete_item(c, &id, who, ret_error);
+}
+
+kova_status control_delete_override(struct control *c, struct slice policy, struct slice key,
+				    struct slice prefix, const char *who,
+				    struct control_error *ret_error)
+{
+	bool is_key = key.ptr != NULL;
+	struct slice bytes = is_key ? key : prefix;
+	struct control_id id;
+
+	assert(is_key != (prefix.ptr != NULL));
+	if (!conf_is_name(policy) || bytes.len > 1024)
+		return fail(ret_error, KOVA_ENOTFOUND, "there is no such override");
+	control_id_set(&id, is_key ? CONTROL_KEY : CONTROL_PREFIX, policy, bytes);
+	return delete_item(c, &id, who, ret_error);
+}
+
+/* ---- What is there ---- */
+
+static json_t *item_json(const struct control_item *item)
+{
+	json_t *json = json_loadb(item->text.ptr, item->text.len, JSON_ALLOW_NUL, NULL);
+
+	if (json == NULL ||
+	    json_object_set_new(json, "version", json_integer((json_int_t)item->version)) != 0 ||
+	    json_object_set_new(json, "who", json_stringn(item->who.ptr, item->who.len)) != 0) {
+		json_decref(json);
+		return NULL;
+	}
+	return json;
+}
+
+static json_t *list_items(const struct control *c, const char *name, bool policies)
+{
+	const struct control_state *s = c->state;
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < s->n_items; i++) {
+		const struct control_item *item = s->items[i];
+
+		if (control_item_is_deleted(item) ||
+		    (control_item_kind(item) == CONTROL_POLICY) != policies)
+			continue;
+		if (json_array_append_new(list, item_json(item)) != 0) {
+			json_decref(list);
+			return NULL;
+		}
+	}
+	return json_pack("{s:o}", name, list);
+}
+
+json_t *control_policies(const struct control *c)
+{
+	return list_items(c, "policies", true);
+}
+
+json_t *control_overrides(const struct control *c)
+{
+	return list_items(c, "overrides", false);
+}

@@ -1,0 +1,83 @@
+/*
+ * One thing that the control plane knows: a policy or an override, or that one was deleted. Immutable and
+ * reference-counted (by any thread): states share their items.
+ */
+#pragma once
+
+#include <jansson.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "core/buf.h"
+#include "policy_rule.h"
+
+enum control_kind { CONTROL_POLICY = 'p', CONTROL_KEY = 'k', CONTROL_PREFIX = 'x' };
+
+enum { CONTROL_ID_MAX = 1 + 64 + 1 + 1024, CONTROL_WHO_MAX = 128 };
+
+/* What the item is about: kind byte, then a policy's name, or an override's policy, NUL, key or prefix. */
+struct control_id {
+	size_t len;
+	char bytes[CONTROL_ID_MAX];
+};
+
+struct control_item {
+	atomic_uint refs;
+	uint64_t version;   /* stamp of the write (core/hlc.h); 0: older than any other */
+	uint64_t file_hash; /* of what the file said of it when it was loaded last; 0: it said nothing */
+	uint64_t id_hash;
+	struct policy_rule *policy;     /* CONTROL_POLICY */
+	struct override_rule *override; /* CONTROL_KEY, CONTROL_PREFIX; both NULL: deleted */
+	struct slice id;   /* these three lie in `bytes` */
+	struct slice text; /* its JSON, compact, names sorted; empty: deleted */
+	struct slice who;
+	char bytes[];
+};
+
+static inline enum control_kind control_item_kind(const struct control_item *item)
+{
+	return (enum control_kind)item->id.ptr[0];
+}
+
+static inline bool control_item_is_deleted(const struct control_item *item)
+{
+	return item->text.len == 0;
+}
+
+/* `policy` 1–64 bytes; `key` at most 1024, empty for CONTROL_POLICY. */
+void control_id_set(struct control_id *id, enum control_kind kind, struct slice policy,
+		    struct slice key);
+uint64_t control_id_hash(struct slice id);
+
+/* What a new item is made of. All is copied; the rules get references of their own. */
+struct control_item_parts {
+	struct slice id, text, who;
+	uint64_t version, file_hash;
+	struct policy_rule *policy;
+	struct override_rule *override;
+};
+
+/* With one reference; NULL: out of memory. */
+struct control_item *control_item_new(const struct control_item_parts *parts);
+/* The parts of `item`, borrowed: for one that differs a little. */
+struct control_item_parts control_item_parts(const struct control_item *item);
+struct control_item *control_item_ref(struct control_item *item);
+void control_item_unref(struct control_item *item); /* NULL is nothing */
+
+/* The text of an item's JSON as items keep it, owned: free(). NULL: out of memory. */
+char *control_item_text(const json_t *value);
+
+/* The id of an override or of a policy. */
+void control_id_of_policy(const struct policy_rule *rule, struct control_id *ret_id);
+void control_id_of_override(const struct override_rule *rule, struct control_id *ret_id);
+
+/*
+ * A record of the state directory: one line of JSON, `["CHECKSUM",{…}]`. control_record_read() takes one line
+ * without its end. KOVA_EPROTO: the checksum is wrong, or it is no record; KOVA_ENOMEM.
+ */
+void control_record_write(const struct control_item *item, struct buf *out);
+KOVA_MUST_CHECK kova_status control_record_read(struct slice line, struct control_item **ret_item);
+
+/* The same frame around any JSON object. */
+void control_frame_write(struct slice object, struct buf *out);
+KOVA_MUST_CHECK kova_status control_frame_read(struct slice line, struct slice *ret_object);

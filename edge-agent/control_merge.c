@@ -1,0 +1,149 @@
+/* A load of the file, merged into what is there (the rules: control_state_merge() in control_state.h). */
+#include <stdlib.h>
+
+#include "control_state.h"
+#include "core/hash.h"
+
+#define TOMBSTONE_MS (UINT64_C(30) * 86400000)
+
+struct merge {
+	const struct control_state *base;
+	struct control_state *next;
+	struct hlc *clock;
+	uint64_t now_ms;
+	bool changed;
+};
+
+/* The hash of what the file says; never 0. */
+static uint64_t file_hash(struct slice text)
+{
+	uint64_t h = hash_bytes(text, 0);
+
+	return h != 0 ? h : 1;
+}
+
+static kova_status put_new(struct merge *m, const struct control_item_parts *parts)
+{
+	struct control_item *item = control_item_new(parts);
+
+	m->changed = true;
+	return item != NULL ? control_state_put(m->next, item) : KOVA_ENOMEM;
+}
+
+/* An item that stands in the file: `said` has its id, text and rule. */
+static kova_status merge_item(struct merge *m, struct control_item_parts *said)
+{
+	struct control_item *known = control_state_find(m->base, said->id);
+
+	said->file_hash = file_hash(said->text);
+	if (known != NULL && known->file_hash == said->file_hash)
+		return control_state_put(m->next, control_item_ref(known));
+	if (!m->base->file_loaded && known != NULL) {
+		/* The file's stamp is 0: what is there wins, but what the file says is remembered. */
+		struct control_item_parts kept = control_item_parts(known);
+
+		kept.file_hash = said->file_hash;
+		return put_new(m, &kept);
+	}
+	said->who = SLICE("file");
+	said->version = m->base->file_loaded ? hlc_now(m->clock, m->now_ms) : 0;
+	return put_new(m, said);
+}
+
+/* A deletion so old that nobody can bring the item back by mistake. */
+static bool is_forgotten(const struct merge *m, const struct control_item *known)
+{
+	return control_item_is_deleted(known) && known->file_hash == 0 &&
+	       hlc_ms(known->version) + TOMBSTONE_MS < m->now_ms;
+}
+
+/* An item that does not stand in the file. */
+static kova_status merge_absent(struct merge *m, struct control_item *known)
+{
+	if (is_forgotten(m, known)) {
+		m->changed = true;
+		return KOVA_OK;
+	}
+	if (known->file_hash == 0)
+		return control_state_put(m->next, control_item_ref(known));
+	struct control_item_parts parts = control_item_parts(known);
+
+	parts.file_hash = 0;
+	if (!control_item_is_deleted(known)) {
+		parts.text = (struct slice){0};
+		parts.policy = NULL;
+		parts.override = NULL;
+		parts.who = SLICE("file");
+		parts.version = hlc_now(m->clock, m->now_ms);
+	}
+	return put_new(m, &parts);
+}
+
+static kova_status merge_value(struct merge *m, const json_t *value, const struct control_id *id,
+			       struct policy_rule *policy, struct override_rule *override)
+{
+	char *text = control_item_text(value);
+	struct control_item_parts said = {.id = {id->bytes, id->len},
+					  .policy = policy,
+					  .override = override};
+
+	if (text == NULL)
+		return KOVA_ENOMEM;
+	said.text = slice_of(text);
+	kova_status status = merge_item(m, &said);
+
+	free(text);
+	return status;
+}
+
+static kova_status merge_file(struct merge *m, const struct rule_set *rules, const json_t *policies,
+			      const json_t *overrides)
+{
+	kova_status status = KOVA_OK;
+	struct control_id id;
+
+	for (size_t i = 0; i < rules->n_policies && status == KOVA_OK; i++) {
+		control_id_of_policy(rules->policies[i], &id);
+		status = merge_value(m, json_array_get(policies, i), &id, rules->policies[i], NULL);
+	}
+	for (size_t i = 0; i < rules->n_overrides && status == KOVA_OK; i++) {
+		control_id_of_override(rules->overrides[i], &id);
+		status = merge_value(m, json_array_get(overrides, i), &id, NULL,
+				     rules->overrides[i]);
+	}
+	return status;
+}
+
+static kova_status merge_rest(struct merge *m)
+{
+	kova_status status = KOVA_OK;
+
+	for (size_t i = 0; i < m->base->n_items && status == KOVA_OK; i++) {
+		struct control_item *known = m->base->items[i];
+
+		if (control_state_find(m->next, known->id) == NULL)
+			status = merge_absent(m, known);
+	}
+	return status;
+}
+
+kova_status control_state_merge(const struct control_state *base, const struct rule_set *rules,
+				const json_t *policies, const json_t *overrides, struct hlc *clock,
+				uint64_t now_ms, struct control_state **ret_state, bool *ret_changed)
+{
+	struct merge m = {.base = base, .clock = clock, .now_ms = now_ms};
+
+	m.next = control_state_new(rules->n_policies + rules->n_overrides + base->n_items);
+	if (m.next == NULL)
+		return KOVA_ENOMEM;
+	m.changed = !base->file_loaded;
+	m.next->file_loaded = true;
+	if (merge_file(&m, rules, policies, overrides) != KOVA_OK || merge_rest(&m) != KOVA_OK ||
+	    control_state_finish(m.next) != KOVA_OK) {
+		control_state_unref(m.next);
+		return KOVA_ENOMEM;
+	}
+	*ret_state = m.next;
+	*ret_changed = m.changed;
+	return KOVA_OK;
+}
