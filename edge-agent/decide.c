@@ -154,6 +154,16 @@ static void count_decision(struct request_state *s)
 			count_pair(s, &r->pairs[i], now_ms);
 }
 
+static void count_abandoned(struct request_state *s)
+{
+	for (uint8_t i = 0; i < s->request.n_pairs && s->catalogue != NULL; i++) {
+		const struct policy *p = catalogue_policy(s->catalogue, s->request.pairs[i].policy);
+
+		if (p != NULL)
+			p->stats->abandoned++;
+	}
+}
+
 static void request_done(struct request_state *s)
 {
 	struct request *r = &s->request;
@@ -163,6 +173,7 @@ static void request_done(struct request_state *s)
 	s->in_progress = false;
 	s->engine->n_in_progress--;
 	if (s->abandoned) {
+		count_abandoned(s);
 		/* With an id the charge stays, since its answer may be asked again. */
 		if (r->answer.allowed && r->id.len == 0)
 			give_back(s, 0);
@@ -184,8 +195,12 @@ static void fail(struct request_state *s, enum request_error error, const char *
 
 void request_refuse(struct request_state *s, enum reason reason)
 {
-	s->request.answer.allowed = false;
-	s->request.answer.reason = reason;
+	struct answer *a = &s->request.answer;
+
+	if (a->policy[0] == '\0') /* it came behind others and was never asked for itself */
+		waiters_refusal(s, a);
+	a->allowed = false;
+	a->reason = reason;
 	request_done(s);
 }
 
