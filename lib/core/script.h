@@ -26,7 +26,7 @@ struct script_check {
 enum script_op_kind {
 	SCRIPT_TAKE,    /* all checks or none; concurrency checks get `permit` (or a member of its own) */
 	SCRIPT_PEEK,    /* as TAKE, nothing written */
-	SCRIPT_GIVE,    /* undo of a TAKE answered at stamp_us: gives each check's cost back */
+	SCRIPT_GIVE,    /* undo of a TAKE answered at stamp_us: gives each check's cost back, forgets `id_key` */
 	SCRIPT_REFUND,  /* by receipt: brings what it gave back to `amount` in all */
 	SCRIPT_RELEASE, /* concurrency: ends `permit` */
 	SCRIPT_RENEW,   /* concurrency: `permit` lives for hold again */
@@ -37,10 +37,10 @@ struct script_op {
 	bool chained; /* refused if the operation before it in the batch was */
 	const struct script_check *checks;
 	uint16_t n_checks;
-	struct slice id_key;      /* empty: not idempotent */
+	struct slice id_key;      /* TAKE, GIVE; empty: not idempotent */
 	struct slice receipt_key; /* TAKE: remember what was taken; REFUND: look it up; else empty */
 	struct slice echo;        /* TAKE with id_key: stored with the id and answered again on a repeat */
-	struct slice permit;      /* concurrency */
+	struct slice permit;      /* concurrency: at most 65535 bytes, without ':', not "n"; empty: none */
 	uint64_t stamp_us;        /* GIVE: script_answer.now_us of the TAKE */
 	uint64_t amount;          /* REFUND: total to be given back; UINT64_MAX: all */
 };
@@ -54,14 +54,15 @@ uint32_t script_batch_ops(const struct script_batch *b);
 
 /*
  * Appends one operation; copies what it needs. `now_us` is the agent's wall clock, for the choice
- * of a calendar's edges. KOVA_ETOOBIG: SCRIPT_OPS_MAX reached.
+ * of a calendar's edges. KOVA_ETOOBIG: SCRIPT_OPS_MAX reached. KOVA_ENOMEM: the batch can only be
+ * cleared. Checks of one operation that name the same key count as one, with the sum of their costs.
  */
 KOVA_MUST_CHECK kova_status script_batch_add(struct script_batch *b, const struct script_op *op,
 					     uint64_t now_us);
 
 /*
  * The whole RESP command, EVALSHA or (`with_body`) EVAL, as bytes that stay valid until the batch
- * is changed. `nonce` (< 2^53) is echoed by the script.
+ * is changed; {NULL, 0} when memory is short. `nonce` (< 2^53) is echoed by the script.
  */
 struct slice script_batch_command(struct script_batch *b, bool with_body, uint64_t nonce);
 
@@ -76,12 +77,14 @@ enum script_status {
 
 struct script_answer {
 	enum script_status status;
-	uint16_t check;    /* the one that refused, or the one with the least remaining */
+	uint16_t check;    /* the one that refuses for the longest, or the one with the least remaining; from the
+			    * wire, so compare it with the number of checks */
 	uint64_t remaining;
 	int64_t wait_us;   /* refused: until it would fit (−1: never); allowed: until one more is there */
 	uint64_t reset_us;
 	uint64_t now_us;   /* Redis's clock */
-	uint64_t amount;   /* REFUND: given back now; RELEASE, RENEW: 1 or 0 */
+	uint64_t amount;   /* REFUND, GIVE: given back now; RELEASE, RENEW: 1 or 0 */
+	bool shadowed;     /* SCRIPT_SHADOWED, or SCRIPT_REPEATED of such an answer */
 	struct slice echo; /* SCRIPT_REPEATED; points into the reply */
 };
 
@@ -92,7 +95,7 @@ struct script_reader {
 	uint32_t left;
 };
 
-/* KOVA_EPROTO: not a reply of the script, or the nonce is another's (the stream is out of step). */
+/* `reply` is borrowed until the last answer. KOVA_EPROTO: not a reply of the script, or the nonce is another's (the stream is out of step). */
 KOVA_MUST_CHECK kova_status script_reader_init(struct script_reader *r, struct slice reply,
 					       uint64_t nonce, uint32_t n_ops);
 KOVA_MUST_CHECK kova_status script_reader_next(struct script_reader *r,

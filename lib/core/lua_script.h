@@ -1,0 +1,14 @@
+/* A Redis script as built in (lua/, cmake/embed_lua.cmake): its bytes and the SHA-1 that EVALSHA takes. */
+#pragma once
+
+#include <stddef.h>
+
+struct lua_script {
+	const char *name;
+	const char *body; /* `len` bytes, exactly those that were hashed */
+	size_t len;
+	const char *sha1; /* 40 hexadecimal digits */
+};
+
+extern const struct lua_script lua_decide;    /* core/script.h builds its calls */
+extern const struct lua_script lua_heartbeat; /* the agents that live */

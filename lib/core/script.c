@@ -1,0 +1,722 @@
+#include "core/script.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "core/buf.h"
+#include "core/hash.h"
+#include "core/lua_script.h"
+
+/*
+ * The program is written in two forms. While every operation is one token bucket check without extras the batch is
+ * "plain" and an operation is 12 bytes; the first other operation turns those into the general form. Keys are
+ * gathered as RESP bulk strings already, those of strings (which the script reads by one MGET) apart from the others.
+ */
+enum {
+	LIMIT_BYTES = 1 + 5 * 8,
+	PLAIN_BYTES = 2 + 2 + 8,
+	HEADER_BYTES = 8 + 1 + 2 + 2 + 4,
+	RECORD_BYTES = 1 + 2 + 3 * 8,
+	LIMITS_COMPARED = 16, /* the latest ones: a batch has few different limits */
+	TABLE_MIN = 256,
+};
+
+#define OTHER_KEY UINT32_C(0x80000000) /* of a key's reference: not among the strings */
+#define NO_OP UINT32_MAX
+
+enum op_flags { OP_CHAINED = 1, OP_ID = 2, OP_RECEIPT = 4, OP_PERMIT = 8 };
+
+/* Finds a key's reference again; a slot of an earlier batch is empty. */
+struct key_slot {
+	uint64_t hash;
+	uint64_t batch;
+	uint32_t ref; /* 1-based, with OTHER_KEY */
+	uint32_t at, len; /* its bytes, in the buffer of its kind */
+	uint32_t op; /* the last operation with a check of this key ... */
+	uint32_t check_at; /* ... and where that is in the program */
+};
+
+struct script_batch {
+	struct buf strings, others; /* keys as bulk strings */
+	struct buf limits;
+	struct buf program; /* operations */
+	struct buf command;
+	struct key_slot *table;
+	size_t table_size; /* a power of two */
+	uint64_t serial;   /* of this batch */
+	uint32_t n_strings, n_others, n_limits, n_ops;
+	bool plain, failed;
+};
+
+/* ---- Writing numbers ---- */
+
+static char *put_u8(char *p, unsigned v)
+{
+	*p = (char)v;
+	return p + 1;
+}
+
+static char *put_u16(char *p, unsigned v)
+{
+	return put_u8(put_u8(p, v & 255), v >> 8 & 255);
+}
+
+static char *put_u32(char *p, uint32_t v)
+{
+	return put_u16(put_u16(p, v & 65535), v >> 16);
+}
+
+static char *put_double(char *p, double v)
+{
+	uint64_t bits;
+
+	static_assert(sizeof bits == sizeof v, "IEEE 754 binary64");
+	memcpy(&bits, &v, sizeof bits);
+	return put_u32(put_u32(p, (uint32_t)(bits & UINT32_MAX)), (uint32_t)(bits >> 32));
+}
+
+static char *put_number(char *p, uint64_t v)
+{
+	assert(v <= LIMIT_FOREVER_US);
+	return put_double(p, (double)v);
+}
+
+static char *put_slice(char *p, struct slice s)
+{
+	if (s.len != 0)
+		memcpy(p, s.ptr, s.len);
+	return p + s.len;
+}
+
+static char *put_decimal(char *p, size_t v)
+{
+	char digits[20];
+	size_t n = 0;
+
+	do {
+		digits[n++] = (char)('0' + v % 10);
+		v /= 10;
+	} while (v != 0);
+	while (n > 0)
+		*p++ = digits[--n];
+	return p;
+}
+
+static char *put_bulk(char *p, struct slice s)
+{
+	p = put_decimal(put_u8(p, '$'), s.len);
+	p = put_slice(p, SLICE("\r\n"));
+	p = put_slice(p, s);
+	return put_slice(p, SLICE("\r\n"));
+}
+
+enum { BULK_EXTRA = 1 + 20 + 2 + 2 };
+
+static void buf_took(struct buf *b, const char *end)
+{
+	b->len = (size_t)(end - b->ptr);
+	assert(b->len <= b->cap);
+}
+
+/* ---- Life ---- */
+
+static void forget_ops(struct script_batch *b)
+{
+	b->serial++;
+	b->n_strings = b->n_others = b->n_limits = b->n_ops = 0;
+	b->plain = true;
+	b->failed = false;
+}
+
+struct script_batch *script_batch_new(void)
+{
+	struct script_batch *b = calloc(1, sizeof *b);
+
+	if (b == NULL)
+		return NULL;
+	b->table = calloc(TABLE_MIN, sizeof *b->table);
+	if (b->table == NULL) {
+		free(b);
+		return NULL;
+	}
+	b->table_size = TABLE_MIN;
+	forget_ops(b);
+	return b;
+}
+
+void script_batch_free(struct script_batch *b)
+{
+	if (b == NULL)
+		return;
+	buf_release(&b->strings);
+	buf_release(&b->others);
+	buf_release(&b->limits);
+	buf_release(&b->program);
+	buf_release(&b->command);
+	free(b->table);
+	free(b);
+}
+
+void script_batch_clear(struct script_batch *b)
+{
+	buf_clear(&b->strings);
+	buf_clear(&b->others);
+	buf_clear(&b->limits);
+	buf_clear(&b->program);
+	buf_clear(&b->command);
+	forget_ops(b);
+}
+
+uint32_t script_batch_ops(const struct script_batch *b)
+{
+	return b->n_ops;
+}
+
+/* ---- Keys ---- */
+
+static bool table_grow(struct script_batch *b)
+{
+	size_t size = b->table_size * 2;
+	struct key_slot *table = calloc(size, sizeof *table);
+
+	if (table == NULL)
+		return false;
+	for (size_t i = 0; i < b->table_size; i++) {
+		const struct key_slot *from = &b->table[i];
+		size_t to = from->hash & (size - 1);
+
+		if (from->batch != b->serial)
+			continue;
+		while (table[to].batch == b->serial)
+			to = (to + 1) & (size - 1);
+		table[to] = *from;
+	}
+	free(b->table);
+	b->table = table;
+	b->table_size = size;
+	return true;
+}
+
+static bool key_is(const struct script_batch *b, const struct key_slot *k, struct slice key, bool other)
+{
+	const struct buf *from = other ? &b->others : &b->strings;
+
+	return ((k->ref & OTHER_KEY) != 0) == other && k->len == key.len &&
+	       memcmp(from->ptr + k->at, key.ptr, key.len) == 0;
+}
+
+static bool key_add(struct script_batch *b, struct key_slot *k, struct slice key, bool other)
+{
+	struct buf *to = other ? &b->others : &b->strings;
+	char *p = buf_reserve(to, key.len + BULK_EXTRA);
+
+	if (p == NULL)
+		return false;
+	buf_took(to, put_bulk(p, key));
+	k->batch = b->serial;
+	k->ref = other ? OTHER_KEY | ++b->n_others : ++b->n_strings;
+	k->len = (uint32_t)key.len;
+	k->at = (uint32_t)(to->len - key.len - 2);
+	k->op = NO_OP;
+	return true;
+}
+
+/* The place of `key` in KEYS, which it gets now if it is new. NULL: out of memory. */
+static struct key_slot *key_find(struct script_batch *b, struct slice key, bool other)
+{
+	uint64_t hash = hash_bytes(key, other);
+
+	assert(key.len > 0 && key.len < UINT32_MAX / 2);
+	if (2 * (b->n_strings + b->n_others) >= b->table_size && !table_grow(b))
+		return NULL;
+	for (size_t i = hash & (b->table_size - 1);; i = (i + 1) & (b->table_size - 1)) {
+		struct key_slot *k = &b->table[i];
+
+		if (k->batch != b->serial) {
+			k->hash = hash;
+			return key_add(b, k, key, other) ? k : NULL;
+		}
+		if (k->hash == hash && key_is(b, k, key, other))
+			return k;
+	}
+}
+
+static bool is_log(const struct limit *l)
+{
+	return l->algorithm == ALGORITHM_SLIDING_WINDOW || l->algorithm == ALGORITHM_CONCURRENCY;
+}
+
+/* ---- Limits ---- */
+
+/* Four edges: of the window around `now_us`, of the one before and of the one after. Zeros, which hold no
+ * instant, when the edges don't reach; where they end, windows of no length. */
+static void edges_around(const struct calendar_edges *e, uint64_t now_us, uint64_t ret_edge[4])
+{
+	uint32_t low = 0, high = e->n;
+
+	memset(ret_edge, 0, 4 * sizeof *ret_edge);
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (e->edge_us[middle] <= now_us)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == 0 || low == e->n)
+		return;
+	ret_edge[0] = e->edge_us[low >= 2 ? low - 2 : 0];
+	ret_edge[1] = e->edge_us[low - 1];
+	ret_edge[2] = e->edge_us[low];
+	ret_edge[3] = e->edge_us[low + 1 < e->n ? low + 1 : low];
+}
+
+static void limit_numbers(const struct limit *l, uint64_t now_us, uint64_t ret_number[5])
+{
+	uint64_t *n = ret_number;
+
+	memset(n, 0, 5 * sizeof *n);
+	n[0] = limit_capacity(l);
+	switch (l->algorithm) {
+	case ALGORITHM_TOKEN_BUCKET:
+		n[0] = l->cap_ut;
+		n[1] = l->quantum_ut;
+		n[2] = l->quantum_us;
+		n[3] = l->scale_ut;
+		n[4] = l->scale_code;
+		break;
+	case ALGORITHM_GCRA:
+		n[1] = l->interval_us;
+		n[2] = l->interval_millionths;
+		break;
+	case ALGORITHM_SLIDING_WINDOW:
+		n[1] = l->per_us;
+		break;
+	case ALGORITHM_SLIDING_COUNTER:
+		n[1] = l->per_us;
+		n[2] = l->tick_us;
+		n[3] = l->window_ticks;
+		break;
+	case ALGORITHM_CALENDAR:
+		edges_around(&l->edges, now_us, n + 1);
+		break;
+	case ALGORITHM_CONCURRENCY:
+		n[1] = l->hold_us;
+		break;
+	case ALGORITHM_N:
+		abort(); /* limit_init() lets no such limit pass */
+	}
+}
+
+/* The number of `l` in the program, from 1; 0: out of memory. Equal by content, for a limit may be gone and
+ * another in its place by the time the batch is written. */
+static unsigned limit_find(struct script_batch *b, const struct limit *l, uint64_t now_us)
+{
+	uint64_t number[5];
+	char *record = buf_reserve(&b->limits, LIMIT_BYTES);
+	char *p;
+	unsigned compared = 0;
+
+	if (record == NULL)
+		return 0;
+	limit_numbers(l, now_us, number);
+	p = put_u8(record, l->algorithm);
+	for (int i = 0; i < 5; i++)
+		p = put_number(p, number[i]);
+	for (unsigned n = b->n_limits; n > 0 && compared < LIMITS_COMPARED; n--, compared++)
+		if (memcmp(record, b->limits.ptr + (n - 1) * LIMIT_BYTES, LIMIT_BYTES) == 0)
+			return n;
+	if (b->n_limits == UINT16_MAX)
+		return 0;
+	buf_took(&b->limits, p);
+	return ++b->n_limits;
+}
+
+/* ---- Operations ---- */
+
+static char *put_op_head(char *p, enum script_op_kind kind, unsigned flags, unsigned n_checks,
+			 uint64_t stamp_us, double amount)
+{
+	p = put_u8(put_u8(p, kind + 1U), flags);
+	return put_double(put_number(put_u16(p, n_checks), stamp_us), amount);
+}
+
+static char *put_check(char *p, uint32_t ref, unsigned limit, unsigned index, bool shadow, uint64_t cost)
+{
+	p = put_u16(put_u16(put_u32(p, ref), limit), index);
+	return put_number(put_u8(p, shadow), cost);
+}
+
+enum {
+	OP_HEAD_BYTES = 1 + 1 + 2 + 8 + 8,
+	CHECK_BYTES = 4 + 2 + 2 + 1 + 8,
+	CHECK_COST_AT = 4 + 2 + 2 + 1,
+	BUDGET_BYTES = 4 + 2,
+	OP_EXTRAS_BYTES = 4 + 4 + 4 + 8 + 2,
+};
+
+static uint64_t get_u64(const char *p)
+{
+	uint64_t v = 0;
+
+	for (int i = 7; i >= 0; i--)
+		v = v << 8 | (unsigned char)p[i];
+	return v;
+}
+
+static double get_double(const char *p)
+{
+	uint64_t bits = get_u64(p);
+	double v;
+
+	memcpy(&v, &bits, sizeof v);
+	return v;
+}
+
+static unsigned get_u16(const char *p)
+{
+	return (unsigned char)p[0] | (unsigned)(unsigned char)p[1] << 8;
+}
+
+/* Rewrites the plain operations in the general form. */
+static bool make_general(struct script_batch *b)
+{
+	struct buf general = {0};
+	char *p = buf_reserve(&general, b->n_ops * (OP_HEAD_BYTES + CHECK_BYTES) + 1);
+	const char *from = b->program.ptr;
+
+	if (p == NULL)
+		return false;
+	for (uint32_t i = 0; i < b->n_ops; i++, from += PLAIN_BYTES) {
+		p = put_op_head(p, SCRIPT_TAKE, 0, 1, 0, 0);
+		p = put_check(p, get_u16(from + 2), get_u16(from), 0, false, (uint64_t)get_double(from + 4));
+	}
+	buf_took(&general, p);
+	buf_release(&b->program);
+	b->program = general;
+	b->plain = false;
+	return true;
+}
+
+static bool is_plain(const struct script_op *op)
+{
+	return op->kind == SCRIPT_TAKE && op->n_checks == 1 && !op->chained && op->id_key.len == 0 &&
+	       op->receipt_key.len == 0 && !op->checks[0].shadow &&
+	       op->checks[0].limit->algorithm == ALGORITHM_TOKEN_BUCKET;
+}
+
+static bool add_plain(struct script_batch *b, const struct script_check *c, uint64_t now_us)
+{
+	unsigned limit = limit_find(b, c->limit, now_us);
+	struct key_slot *k = key_find(b, c->key, false);
+	char *p = buf_reserve(&b->program, PLAIN_BYTES);
+
+	if (limit == 0 || k == NULL || p == NULL)
+		return false;
+	p = put_u16(put_u16(p, limit), k->ref);
+	buf_took(&b->program, put_number(p, c->cost));
+	return true;
+}
+
+/* The key of the refund budget of a state: "k:<a>…" → "k:f<a>…". */
+static struct key_slot *budget_key(struct script_batch *b, struct slice key, bool other)
+{
+	struct buf name = {0};
+	struct key_slot *k = NULL;
+
+	assert(key.len > 2);
+	buf_add(&name, key.ptr, 2);
+	buf_add(&name, "f", 1);
+	buf_add(&name, key.ptr + 2, key.len - 2);
+	if (!buf_failed(&name))
+		k = key_find(b, buf_slice(&name), other);
+	buf_release(&name);
+	return k;
+}
+
+/* What may be refunded: `limit` in any `per`, of a calendar in its window. Concurrency has no rate and no budget. */
+static bool add_budget(struct script_batch *b, const struct script_check *c, uint64_t now_us)
+{
+	struct limit budget = {.algorithm = ALGORITHM_SLIDING_WINDOW,
+			       .limit = c->limit->limit,
+			       .per_us = c->limit->per_us};
+	char *p = buf_reserve(&b->program, BUDGET_BYTES);
+	struct key_slot *k = NULL;
+	unsigned limit;
+
+	if (p == NULL)
+		return false;
+	if (c->limit->algorithm == ALGORITHM_CONCURRENCY) {
+		buf_took(&b->program, put_u16(put_u32(p, 0), 0));
+		return true;
+	}
+	if (c->limit->algorithm == ALGORITHM_CALENDAR)
+		budget = *c->limit;
+	limit = limit_find(b, &budget, now_us);
+	k = budget_key(b, c->key, is_log(&budget));
+	if (limit == 0 || k == NULL)
+		return false;
+	buf_took(&b->program, put_u16(put_u32(p, k->ref), limit));
+	return true;
+}
+
+/* Adds `cost` to the check of the same key that this operation has already. */
+static void merge_check(struct script_batch *b, const struct key_slot *k, uint64_t cost)
+{
+	char *p = b->program.ptr + k->check_at + CHECK_COST_AT;
+
+	put_number(p, (uint64_t)get_double(p) + cost);
+}
+
+static bool add_check(struct script_batch *b, const struct script_op *op, unsigned index, uint64_t now_us,
+		      unsigned *n_written)
+{
+	const struct script_check *c = &op->checks[index];
+	struct key_slot *k = key_find(b, c->key, is_log(c->limit));
+	unsigned limit = limit_find(b, c->limit, now_us);
+	char *p = buf_reserve(&b->program, CHECK_BYTES);
+
+	assert(c->cost >= 1 && c->cost <= LIMIT_MAX);
+	if (k == NULL || limit == 0 || p == NULL)
+		return false;
+	if (k->op == b->n_ops) {
+		merge_check(b, k, c->cost);
+		return true;
+	}
+	k->op = b->n_ops;
+	k->check_at = (uint32_t)b->program.len;
+	buf_took(&b->program, put_check(p, k->ref, limit, index, c->shadow, c->cost));
+	++*n_written;
+	return op->kind != SCRIPT_REFUND || add_budget(b, c, now_us);
+}
+
+static uint64_t check_horizon_us(const struct limit *l, uint64_t now_us)
+{
+	uint64_t edge[4];
+
+	if (l->algorithm != ALGORITHM_CALENDAR)
+		return limit_horizon_us(l);
+	edges_around(&l->edges, now_us, edge);
+	return edge[3] > now_us ? edge[3] - now_us : 0;
+}
+
+/* A receipt is of use until all that was taken has come back by itself: the longest horizon, and a minute. */
+static uint64_t receipt_ms(const struct script_op *op, uint64_t now_us)
+{
+	uint64_t longest = 0;
+
+	for (unsigned i = 0; i < op->n_checks; i++) {
+		uint64_t us = check_horizon_us(op->checks[i].limit, now_us);
+
+		longest = us > longest ? us : longest;
+	}
+	longest = longest < LIMIT_PER_MAX_US ? longest : LIMIT_PER_MAX_US;
+	return longest / 1000 + 60001;
+}
+
+static unsigned flags_of(const struct script_op *op)
+{
+	unsigned flags = op->chained ? OP_CHAINED : 0;
+
+	assert(op->receipt_key.len == 0 || op->kind == SCRIPT_TAKE || op->kind == SCRIPT_REFUND);
+	flags |= op->id_key.len > 0 ? OP_ID : 0;
+	flags |= op->receipt_key.len > 0 ? OP_RECEIPT : 0;
+	flags |= op->permit.len > 0 ? OP_PERMIT : 0;
+	return flags;
+}
+
+/* `n_checks` isn't known yet: merged ones are left out. */
+static bool add_head(struct script_batch *b, const struct script_op *op, uint64_t now_us)
+{
+	struct key_slot *id = NULL, *receipt = NULL;
+	uint32_t id_ref = 0;
+	double amount = op->amount > LIMIT_FOREVER_US ? -1 : (double)op->amount;
+	char *p = buf_reserve(&b->program,
+			      OP_HEAD_BYTES + OP_EXTRAS_BYTES + op->echo.len + op->permit.len);
+
+	assert(op->echo.len < UINT32_MAX / 2 && op->permit.len <= UINT16_MAX);
+	if (op->id_key.len > 0) {
+		id = key_find(b, op->id_key, true);
+		if (id == NULL)
+			return false;
+		id_ref = id->ref; /* the table may move */
+	}
+	if (op->receipt_key.len > 0 && (receipt = key_find(b, op->receipt_key, true)) == NULL)
+		return false;
+	if (p == NULL)
+		return false;
+	p = put_op_head(p, op->kind, flags_of(op), 0, op->stamp_us, amount);
+	if (id != NULL)
+		p = put_slice(put_u32(put_u32(p, id_ref), (uint32_t)op->echo.len), op->echo);
+	if (receipt != NULL)
+		p = put_number(put_u32(p, receipt->ref), receipt_ms(op, now_us));
+	if (op->permit.len > 0)
+		p = put_slice(put_u16(p, (unsigned)op->permit.len), op->permit);
+	buf_took(&b->program, p);
+	return true;
+}
+
+static bool add_general(struct script_batch *b, const struct script_op *op, uint64_t now_us)
+{
+	size_t head_at;
+	unsigned n_written = 0;
+
+	if (b->plain && !make_general(b))
+		return false;
+	head_at = b->program.len;
+	if (!add_head(b, op, now_us))
+		return false;
+	for (unsigned i = 0; i < op->n_checks; i++)
+		if (!add_check(b, op, i, now_us, &n_written))
+			return false;
+	put_u16(b->program.ptr + head_at + 2, n_written);
+	return true;
+}
+
+kova_status script_batch_add(struct script_batch *b, const struct script_op *op, uint64_t now_us)
+{
+	bool added;
+
+	assert(op->n_checks >= 1 && op->n_checks <= SCRIPT_CHECKS_MAX);
+	if (b->failed)
+		return KOVA_ENOMEM;
+	if (b->n_ops == SCRIPT_OPS_MAX)
+		return KOVA_ETOOBIG;
+	if (b->plain && is_plain(op))
+		added = add_plain(b, op->checks, now_us);
+	else
+		added = add_general(b, op, now_us);
+	if (!added) {
+		b->failed = true;
+		return KOVA_ENOMEM;
+	}
+	b->n_ops++;
+	return KOVA_OK;
+}
+
+/* ---- The command ---- */
+
+static char *put_header(char *p, const struct script_batch *b, uint64_t nonce)
+{
+	p = put_u8(put_number(p, nonce), b->plain);
+	p = put_u16(put_u16(p, b->n_limits), b->n_ops);
+	return put_u32(p, b->n_strings);
+}
+
+static char *put_command_start(char *p, size_t n_keys, bool with_body)
+{
+	char count[20];
+	size_t count_len = (size_t)(put_decimal(count, n_keys) - count);
+
+	p = put_decimal(put_u8(p, '*'), 3 + n_keys + 1);
+	p = put_slice(p, SLICE("\r\n"));
+	p = put_bulk(p, with_body ? SLICE("EVAL") : SLICE("EVALSHA"));
+	p = put_bulk(p, with_body ? (struct slice){lua_decide.body, lua_decide.len}
+				  : (struct slice){lua_decide.sha1, 40});
+	return put_bulk(p, (struct slice){count, count_len});
+}
+
+struct slice script_batch_command(struct script_batch *b, bool with_body, uint64_t nonce)
+{
+	size_t program_len = HEADER_BYTES + b->limits.len + b->program.len;
+	size_t script_len = with_body ? lua_decide.len : 40;
+	char *p;
+
+	if (b->failed)
+		return (struct slice){NULL, 0};
+	buf_clear(&b->command);
+	p = buf_reserve(&b->command, 5 * BULK_EXTRA + 7 + 20 + script_len + b->strings.len +
+					     b->others.len + program_len);
+	if (p == NULL)
+		return (struct slice){NULL, 0};
+	p = put_command_start(p, (size_t)b->n_strings + b->n_others, with_body);
+	p = put_slice(put_slice(p, buf_slice(&b->strings)), buf_slice(&b->others));
+	p = put_slice(put_decimal(put_u8(p, '$'), program_len), SLICE("\r\n"));
+	p = put_header(p, b, nonce);
+	p = put_slice(put_slice(p, buf_slice(&b->limits)), buf_slice(&b->program));
+	buf_took(&b->command, put_slice(p, SLICE("\r\n")));
+	return buf_slice(&b->command);
+}
+
+/* ---- The reply ---- */
+
+/* A number of the script's: whole, -1 .. 2^53. */
+static bool read_number(const char *p, int64_t *ret_value)
+{
+	double v = get_double(p);
+
+	if (!(v >= -1 && v <= (double)LIMIT_FOREVER_US) || (double)(int64_t)v != v)
+		return false;
+	*ret_value = (int64_t)v;
+	return true;
+}
+
+kova_status script_reader_init(struct script_reader *r, struct slice reply, uint64_t nonce, uint32_t n_ops)
+{
+	int64_t echoed, now_us;
+
+	if (reply.len < 16 || !read_number(reply.ptr, &echoed) || !read_number(reply.ptr + 8, &now_us))
+		return KOVA_EPROTO;
+	if (echoed < 0 || (uint64_t)echoed != nonce || now_us < 0)
+		return KOVA_EPROTO;
+	*r = (struct script_reader){.reply = reply, .at = 16, .now_us = (uint64_t)now_us, .left = n_ops};
+	return n_ops > 0 || reply.len == 16 ? KOVA_OK : KOVA_EPROTO;
+}
+
+enum { TAIL = 64, TAIL_BYTES = 8 + 1 + 4 };
+
+/* What follows the record of an answer that has more to say. */
+static bool read_tail(struct script_reader *r, struct script_answer *a)
+{
+	const char *p = r->reply.ptr + r->at;
+	int64_t amount;
+	size_t echo_len;
+
+	if (r->reply.len - r->at < TAIL_BYTES || !read_number(p, &amount) || amount < 0)
+		return false;
+	echo_len = get_u16(p + 9) | (size_t)get_u16(p + 11) << 16;
+	r->at += TAIL_BYTES;
+	if (r->reply.len - r->at < echo_len)
+		return false;
+	a->amount = (uint64_t)amount;
+	a->shadowed = p[8] == SCRIPT_SHADOWED;
+	a->echo = (struct slice){r->reply.ptr + r->at, echo_len};
+	r->at += echo_len;
+	return true;
+}
+
+static bool read_record(struct script_reader *r, struct script_answer *a)
+{
+	const char *p = r->reply.ptr + r->at;
+	unsigned status;
+	int64_t remaining, reset_us;
+
+	if (r->reply.len - r->at < RECORD_BYTES)
+		return false;
+	status = (unsigned char)p[0];
+	a->check = (uint16_t)get_u16(p + 1);
+	if (!read_number(p + 3, &remaining) || !read_number(p + 11, &a->wait_us) ||
+	    !read_number(p + 19, &reset_us) || remaining < 0 || reset_us < 0)
+		return false;
+	a->remaining = (uint64_t)remaining;
+	a->reset_us = (uint64_t)reset_us;
+	a->shadowed = status == SCRIPT_SHADOWED;
+	if ((status & ~(unsigned)TAIL) > SCRIPT_UNKNOWN)
+		return false;
+	a->status = (enum script_status)(status & ~(unsigned)TAIL);
+	r->at += RECORD_BYTES;
+	return (status & TAIL) == 0 || read_tail(r, a);
+}
+
+kova_status script_reader_next(struct script_reader *r, struct script_answer *ret_answer)
+{
+	struct script_answer a = {.now_us = r->now_us};
+
+	if (r->left == 0 || !read_record(r, &a))
+		return KOVA_EPROTO;
+	r->left--;
+	if (r->left == 0 && r->at != r->reply.len)
+		return KOVA_EPROTO;
+	*ret_answer = a;
+	return KOVA_OK;
+}

@@ -1,0 +1,78 @@
+-- Calendar window: at most N in each day, week or month of a time zone.
+--
+-- Why atomic: read, begin a new window if its time has come, add, write back.
+--
+-- The agent knows time zones and sends four edges around now; Redis's clock picks the window. When the clock is outside of
+-- all three, decide.lua answers EDGES and nothing is taken.
+--
+-- State    '>I7I5': start of the window (µs), what was taken in it. A start later than now's window (the clock went back)
+--          still counts.
+-- Limit    {N, e0, e1, e2, e3}: ascending edges, µs
+-- Expires  60 s after the window's end
+-- Twin     lib/core/calendar.c
+
+-- The last edge that is not after `time`, and the next.
+local function calendar_window(l, time)
+  for i = 4, 3, -1 do
+    if time >= l[i] then
+      return l[i], l[i + 1]
+    end
+  end
+  return l[2], l[3]
+end
+
+local function calendar_load(key, text, l)
+  local start, stop = calendar_window(l, now)
+  if text and #text == 12 then
+    local was, used = unpack_fields('>I7I5', text)
+    if was >= start then
+      for i = 3, 5 do
+        if l[i] > was then
+          stop = l[i]
+          break
+        end
+      end
+      return {start = was, stop = stop, used = used}
+    end
+  end
+  return {start = start, stop = stop, used = 0}
+end
+
+local function calendar_wait(s, l, cost)
+  if s.used + cost <= l[1] then
+    return 0
+  end
+  return cost > l[1] and -1 or s.stop - now
+end
+
+local function calendar_give(s, l, cost, stamp)
+  if stamp < s.start then
+    return 0
+  end
+  local given = cost < s.used and cost or s.used
+  s.used = s.used - given
+  return given
+end
+
+local function calendar_left(s, l)
+  local left = l[1] - s.used
+  return left > 0 and left or 0, l[1] == 0 and -1 or s.used > 0 and s.stop - now or 0, s.stop - now
+end
+
+local function calendar_save(key, s, l)
+  if s.used == 0 then
+    return call('DEL', key)
+  end
+  call('SET', key, pack_fields('>I7I5', s.start, s.used), 'PXAT', expiry_text(s.stop))
+end
+
+algorithms[4] = {
+  load = calendar_load,
+  wait = calendar_wait,
+  take = function(s, l, cost) s.used = s.used + cost end,
+  untake = function(s, l, cost) s.used = s.used - cost end,
+  give = calendar_give,
+  holds = function(s) return s.used end,
+  left = calendar_left,
+  save = calendar_save,
+}

@@ -1,0 +1,336 @@
+-- decide, the last piece: the operations of a batch that is not plain, one after the other.
+--
+-- Why atomic: an operation takes from all of its checks or from none, whatever the levels and pairs.
+--
+-- A key that is asked for several times in a batch is loaded once and written once, at the end: `states`. A refused
+-- operation is undone in these, so it writes nothing. Layout of the program and of the reply: README.md.
+-- C side: lib/core/script.c
+
+local TAKE, PEEK, GIVE, REFUND, RELEASE = 1, 2, 3, 4, 5 -- 6: RENEW
+local REFUSED, ALLOWED, SHADOWED, REPEATED, EDGES, UNKNOWN, TAIL = 0, 1, 2, 3, 4, 5, 64
+local states, order = {}, {}
+
+local function flush(s)
+  if s.dirty then
+    algorithms[s.limit.algorithm].save(s.key, s, s.limit)
+    s.dirty = false
+  end
+end
+
+-- The state of a key as `limit` sees it.
+local function state_of(ref, limit)
+  local index = ref < 2147483648 and ref or ref - 2147483648 + n_strings
+  local s = states[index]
+  if s and s.limit == limit then
+    return s
+  end
+  local key = keys[index]
+  local text = strings[index]
+  if s then -- the limit changed within the batch
+    flush(s)
+    text = index <= n_strings and call('GET', key)
+  else
+    order[#order + 1] = index
+  end
+  s = algorithms[limit.algorithm].load(key, text or nil, limit)
+  s.key, s.limit = key, limit
+  states[index] = s
+  return s
+end
+
+local function read_checks(n, kind)
+  local checks = {}
+  for i = 1, n do
+    local c = {}
+    local limit, budget
+    c.ref, limit, c.index, c.shadow, c.cost, at = unpack_fields('<I4HHBd', program, at)
+    c.limit = limits[limit]
+    if kind == REFUND then
+      c.budget_ref, budget, at = unpack_fields('<I4H', program, at)
+      c.budget_limit = limits[budget]
+    end
+    checks[i] = c
+  end
+  return checks
+end
+
+local function read_operation()
+  local op, flags, n, length = {}
+  op.kind, flags, n, op.stamp, op.amount, at = unpack_fields('<BBHdd', program, at)
+  op.chained = flags % 2 >= 1
+  if flags % 4 >= 2 then
+    op.id, op.echo, at = unpack_fields('<I4I4c0', program, at)
+  end
+  if flags % 8 >= 4 then
+    op.receipt, op.receipt_ms, at = unpack_fields('<I4d', program, at)
+  end
+  if flags % 16 >= 8 then
+    op.permit, at = unpack_fields('<I2c0', program, at)
+  end
+  op.checks = read_checks(n, op.kind)
+  return op
+end
+
+local function key_of(ref)
+  return keys[ref - 2147483648 + n_strings]
+end
+
+-- A calendar whose edges don't cover this instant.
+local function outside_edges(op)
+  for i = 1, #op.checks do
+    local l = op.checks[i].limit
+    if l.algorithm == 4 and (now < l[2] or now >= l[5]) then
+      return op.checks[i].index
+    end
+  end
+end
+
+local function record(status, index, left, more, reset)
+  return pack_fields('<BHddd', status, index, left, more, reset)
+end
+
+local function with_tail(answer, status, amount, first_status, echo)
+  return pack_fields('<B', status + TAIL) .. sub(answer, 2) .. pack_fields('<dBI4', amount, first_status, #echo) .. echo
+end
+
+local function untake(checks)
+  for i = #checks, 1, -1 do
+    local c = checks[i]
+    if c.taken then
+      algorithms[c.limit.algorithm].untake(c.state, c.limit, c.cost)
+      c.taken = false
+    end
+  end
+end
+
+-- Takes from every check that has room, in memory. Returns the check that refuses for the longest, and the first shadow
+-- check without room.
+local function try(op, n_op)
+  local refuses, shadowed
+  for i = 1, #op.checks do
+    local c = op.checks[i]
+    local algorithm = algorithms[c.limit.algorithm]
+    local s = state_of(c.ref, c.limit)
+    c.state, c.wait = s, algorithm.wait(s, c.limit, c.cost)
+    if c.wait == 0 then
+      algorithm.take(s, c.limit, c.cost, op.permit or format('~%d.%d.%d', nonce, n_op, i))
+      c.taken = true
+    elseif c.shadow == 1 then
+      shadowed = shadowed or c
+    elseif not refuses or c.wait < 0 or (refuses.wait >= 0 and c.wait > refuses.wait) then
+      refuses = (refuses and refuses.wait < 0) and refuses or c
+    end
+  end
+  return refuses, shadowed
+end
+
+-- The check with the least remaining speaks for the operation.
+local function least(checks)
+  local best, best_left, best_more, best_reset
+  for i = 1, #checks do
+    local c = checks[i]
+    local left, more, reset = algorithms[c.limit.algorithm].left(c.state, c.limit)
+    if not best or left < best_left then
+      best, best_left, best_more, best_reset = c, left, more, reset
+    end
+  end
+  return best, best_left, best_more, best_reset
+end
+
+local function digest(checks)
+  local text = {}
+  for i = 1, #checks do
+    local s = states[checks[i].ref < 2147483648 and checks[i].ref or checks[i].ref - 2147483648 + n_strings]
+    text[i] = format('%d:%s%d;', #s.key, s.key, checks[i].cost)
+  end
+  return redis.sha1hex(table.concat(text))
+end
+
+local function remember(op, answer, status)
+  if op.id then
+    call('SET', key_of(op.id), answer .. op.echo, 'PX', 60000)
+  end
+  if op.receipt then
+    call('SET', key_of(op.receipt), pack_fields('<dd', 0, now) .. digest(op.checks), 'PX', format('%d', op.receipt_ms))
+  end
+end
+
+-- A state that means something else under a changed limit is written even when nothing is taken from it.
+local function mark(checks, taken)
+  for i = 1, #checks do
+    local c = checks[i]
+    if (taken and c.taken) or c.state.changed then
+      c.state.dirty = true
+    end
+  end
+end
+
+local function refused(op, c, wait)
+  local left, _, reset = algorithms[c.limit.algorithm].left(c.state, c.limit)
+  return record(REFUSED, c.index, left, wait, reset), true, wait
+end
+
+-- TAKE and PEEK. Returns the record, whether it was refused, and for how long.
+local function take(op, n_op, before_refused, before_wait)
+  local stored = op.id and call('GET', key_of(op.id))
+  if stored then
+    return with_tail(sub(stored, 1, 27), REPEATED, 0, string.byte(stored), sub(stored, 28))
+  end
+  local refuses, shadowed = try(op, n_op)
+  local chained = op.chained and before_refused
+  local takes = op.kind == TAKE and not refuses and not chained
+  if not takes then
+    untake(op.checks)
+  end
+  if op.kind == TAKE then
+    mark(op.checks, takes)
+  end
+  if refuses then
+    local wait = refuses.wait
+    return refused(op, refuses, (chained and wait >= 0 and before_wait > wait) and before_wait or wait)
+  end
+  if chained then
+    return refused(op, least(op.checks), before_wait)
+  end
+  local answer
+  if shadowed then
+    local left, _, reset = algorithms[shadowed.limit.algorithm].left(shadowed.state, shadowed.limit)
+    answer = record(SHADOWED, shadowed.index, left, shadowed.wait, reset)
+  else
+    local c, left, more, reset = least(op.checks)
+    answer = record(ALLOWED, c.index, left, more, reset)
+  end
+  if takes then
+    remember(op, answer)
+  end
+  return answer
+end
+
+local function load_states(checks)
+  for i = 1, #checks do
+    checks[i].state = state_of(checks[i].ref, checks[i].limit)
+  end
+end
+
+local function answer_amount(status, checks, amount)
+  local c, left, more, reset = least(checks)
+  return with_tail(record(status, c.index, left, more, reset), status, amount - amount % 1, 0, '')
+end
+
+local function give(c, amount, stamp, permit)
+  local given = algorithms[c.limit.algorithm].give(c.state, c.limit, amount, stamp, permit)
+  c.state.dirty = c.state.dirty or given > 0
+  return given
+end
+
+local function give_back(op)
+  local given = 0
+  load_states(op.checks)
+  for i = 1, #op.checks do
+    local c = op.checks[i]
+    local n = give(c, c.cost, op.stamp, op.permit)
+    given = n > given and n or given
+  end
+  if op.id then
+    call('DEL', key_of(op.id))
+  end
+  return answer_amount(ALLOWED, op.checks, given)
+end
+
+-- What each check may get back now: its part of the target that is not given yet; over all of them no more than the
+-- tightest budget, so that levels stay in step.
+local function refund_parts(checks, given, target)
+  local most = forever
+  for i = 1, #checks do
+    local c = checks[i]
+    local was = given < c.cost and given or c.cost
+    c.part = (target < c.cost and target or c.cost) - was
+    if c.part > 0 and c.budget_ref > 0 then
+      c.budget = state_of(c.budget_ref, c.budget_limit)
+      local left = algorithms[c.budget_limit.algorithm].left(c.budget, c.budget_limit)
+      most = left < most and left or most
+    end
+  end
+  return most
+end
+
+local function refund_check(c, most, stamp)
+  local part = c.part < most and c.part or most
+  local holds = algorithms[c.limit.algorithm].holds(c.state, c.limit)
+  part = part < holds and part or holds
+  if part <= 0 then
+    return 0
+  end
+  -- A permit has one weight and goes whole or not at all.
+  if c.limit.algorithm == 5 and part < c.cost then
+    return 0
+  end
+  local given = give(c, part, stamp)
+  if given > 0 and c.budget then
+    algorithms[c.budget_limit.algorithm].take(c.budget, c.budget_limit, given)
+    c.budget.dirty = true
+  end
+  return given
+end
+
+-- The receipt: what it has given back in all, when it was taken, a digest of keys and costs. A receipt under which other
+-- keys are named is none.
+local function refund(op)
+  load_states(op.checks)
+  local key = key_of(op.receipt)
+  local text = call('GET', key)
+  if not text or #text ~= 56 or sub(text, 17) ~= digest(op.checks) then
+    return answer_amount(UNKNOWN, op.checks, 0)
+  end
+  local given, stamp = unpack_fields('<dd', text)
+  local target = op.amount
+  if target < 0 then
+    target = forever
+  end
+  local back = 0
+  if target > given then
+    local most = refund_parts(op.checks, given, target)
+    for i = 1, #op.checks do
+      local n = refund_check(op.checks[i], most, stamp)
+      back = n > back and n or back
+    end
+    call('SET', key, pack_fields('<dd', target, stamp) .. sub(text, 17), 'KEEPTTL')
+  end
+  return answer_amount(ALLOWED, op.checks, back)
+end
+
+local function permit_operation(op)
+  local done = 0
+  load_states(op.checks)
+  for i = 1, #op.checks do
+    local c = op.checks[i]
+    if c.limit.algorithm == 5 then
+      if op.kind == RELEASE then
+        done = give(c, c.cost, 0, op.permit) > 0 and 1 or done
+      else
+        done = algorithms[5].renew(c.state, c.limit, op.permit, c.cost) > 0 and 1 or done
+      end
+    end
+  end
+  return answer_amount(done == 1 and ALLOWED or UNKNOWN, op.checks, done)
+end
+
+local reply, was_refused, was_wait = {pack_fields('<dd', nonce, now)}, false, 0
+for i = 1, n_ops do
+  local op = read_operation()
+  local edge = outside_edges(op)
+  local answer
+  if edge then
+    reply[i + 1] = record(EDGES, edge, 0, 0, 0)
+    was_refused, was_wait = true, 0
+  elseif op.kind == TAKE or op.kind == PEEK then
+    reply[i + 1], was_refused, was_wait = take(op, i, was_refused, was_wait)
+  else
+    was_refused = false
+    reply[i + 1] = op.kind == GIVE and give_back(op) or op.kind == REFUND and refund(op) or permit_operation(op)
+  end
+end
+for i = 1, #order do
+  flush(states[order[i]])
+end
+return table.concat(reply)

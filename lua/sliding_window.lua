@@ -1,0 +1,148 @@
+-- Sliding window log: at most N in any span of W, exactly.
+--
+-- Why atomic: what is in the window is counted and added to in one step.
+--
+-- State    sorted set. Members '<time>:<weight>' with the time as score: all that was taken in the same µs is one entry.
+--          And one member 'n', whose score is minus the sum of all weights: the total without a walk. Scores of entries
+--          are positive, so 'n' is always the first.
+-- Window   half-open: an entry leaves when it is W old. Entries later than now (the clock went back) still count.
+-- Limit    {N, W}; N 0 denies all
+-- Expires  60 s after the newest entry leaves, rounded up to a second
+-- Twin     lib/core/window.c
+--
+-- A log is also what concurrency.lua keeps, with the end of a permit as score. `s.span`: how long after its score an
+-- entry leaves, W here.
+
+local function log_weight(member)
+  return tonumber(string.match(member, ':(%d+)$')) or 1
+end
+
+local function log_load(key, span)
+  local s = {span = span, total = 0, dead = 0, added = 0, newest = 0}
+  local gone = call('ZRANGEBYSCORE', key, '-inf', format('%d', now - span), 'WITHSCORES')
+  for i = 1, #gone, 2 do
+    if gone[i] == 'n' then
+      s.total = -tonumber(gone[i + 1])
+    else
+      s.dead = s.dead + log_weight(gone[i])
+    end
+  end
+  if s.total > s.dead then
+    s.newest = tonumber(call('ZRANGE', key, -1, -1, 'WITHSCORES')[2])
+  end
+  return s
+end
+
+local function log_used(s)
+  return s.total - s.dead + s.added
+end
+
+-- µs until entries with a weight of `need` have left; those added now leave last. A walk of at most 1024 entries: were
+-- there more, the caller is told to wait for the newest.
+local function log_wait(s, need)
+  local live = s.total - s.dead
+  if need <= live then
+    local from, batch = 0, 8
+    while from < 1024 do
+      local rows = call('ZRANGEBYSCORE', s.key, format('(%d', now - s.span), '+inf', 'WITHSCORES', 'LIMIT', from, batch)
+      for i = 1, #rows, 2 do
+        need = need - log_weight(rows[i])
+        if need <= 0 then
+          return rows[i + 1] + s.span - now
+        end
+      end
+      from, batch = from + batch, 508
+    end
+  end
+  return s.newest + s.span - now
+end
+
+local function log_save_entry(s, key, score, name)
+  local weight = s.added
+  while call('ZADD', key, 'NX', format('%d', score), format(name, weight)) == 0 do
+    call('ZREM', key, format(name, weight)) -- the clock was at this µs before
+    weight = 2 * weight
+  end
+end
+
+-- Writes what changed; the caller has written the entries.
+local function log_save_total(s, key)
+  if s.dead > 0 then
+    call('ZREMRANGEBYSCORE', key, '(0', format('%d', now - s.span))
+  end
+  s.total, s.dead, s.added = log_used(s), 0, 0
+  if s.total <= 0 then
+    return call('DEL', key)
+  end
+  call('ZADD', key, format('%d', -s.total), 'n')
+  call('PEXPIREAT', key, expiry_text(s.newest + s.span))
+end
+
+local function window_wait(s, l, cost)
+  local need = log_used(s) + cost - l[1]
+  if need <= 0 then
+    return 0
+  end
+  return cost > l[1] and -1 or log_wait(s, need)
+end
+
+local function window_take(s, l, cost)
+  s.added = s.added + cost
+  if now > s.newest then
+    s.before, s.newest = s.newest, now
+  end
+end
+
+local function window_untake(s, l, cost)
+  s.added = s.added - cost
+  if s.added == 0 and s.before then
+    s.newest, s.before = s.before, nil
+  end
+end
+
+local function window_give(s, l, cost, stamp)
+  if stamp <= now - s.span then
+    return 0
+  end
+  local at_stamp = call('ZRANGEBYSCORE', s.key, format('%d', stamp), format('%d', stamp))
+  local entry = at_stamp[1]
+  if not entry then
+    return 0
+  end
+  local weight = log_weight(entry)
+  local given = cost < weight and cost or weight
+  call('ZREM', s.key, entry)
+  if given < weight then
+    call('ZADD', s.key, format('%d', stamp), format('%d:%d', stamp, weight - given))
+  end
+  s.total = s.total - given
+  return given
+end
+
+local function log_left(s, l)
+  local used = log_used(s)
+  if used == 0 then
+    return l[1], l[1] > 0 and 0 or -1, 0
+  end
+  local left = l[1] - used
+  if l[1] == 0 then
+    return 0, -1, s.newest + s.span - now
+  end
+  return left > 0 and left or 0, log_wait(s, left < 0 and 1 - left or 1), s.newest + s.span - now
+end
+
+algorithms[2] = {
+  load = function(key, _, l) return log_load(key, l[2]) end,
+  wait = window_wait,
+  take = window_take,
+  untake = window_untake,
+  give = window_give,
+  holds = log_used,
+  left = log_left,
+  save = function(key, s)
+    if s.added > 0 then
+      log_save_entry(s, key, now, format('%d', now) .. ':%d')
+    end
+    log_save_total(s, key)
+  end,
+}

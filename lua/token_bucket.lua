@@ -1,0 +1,239 @@
+-- Token bucket: `burst` tokens at most, refilled by p millionths each q µs (p/q = limit / per in lowest terms).
+--
+-- Why atomic: two agents that both read "1 left" must not both take it.
+--
+-- State    a decimal text: (debt / scale) * 4 + code, then nine digits of time. The debt is what is missing to full: a
+--          key that is absent is full under any limit, and a raised limit has room at once. The time is a whole tenth
+--          of a second, modulo 10^9 of them (3.2 years); the debt is the one that, refilled from then on, is right
+--          now. code names the scale, the largest of 1, 10, 1000, 10^6 that divides every debt of this limit. So the
+--          text is an integer of at most 63 bits unless the burst is huge, and Redis needs no string object for it.
+-- Refill   in whole quanta counted from the epoch, so none is lost however often it is asked. A clock that went back to
+--          before the state's time refills nothing.
+-- Limit    {cap, p, q, scale, code}, cap in millionths of a token; cap 0 denies all
+-- Expires  60 s after it is full again, rounded up to a second
+-- Twin     lib/core/bucket.c
+local bucket_scales = {[0] = 1, 10, 1000, 1000000}
+local tenth = (now - now % 100000) / 100000 -- the tenth of a second that we are in ...
+local since = now % 100000                  -- ... and for how long, µs
+local cycle = tenth % 1000000000
+local cycle_text = format('%09d', cycle)
+local expiry_texts = {} -- by second: many keys of a batch expire in the same one
+
+-- Nearly every batch is plain: each operation takes from one token bucket, without extras. This loop is the arithmetic
+-- of the functions below written out, so that a decision calls nothing but what reads and writes its key.
+if plain == 1 then
+  local ops = {unpack_fields('<' .. string.rep('HHd', n_ops), program, at)}
+  local debts, first_taken, taken_under = {}, {}, {}
+  local out, o, n_taken = {nonce, now}, 2, 0
+  local last, cap, p, q, phase
+
+  for i = 1, 3 * n_ops, 3 do
+    local limit, key = ops[i], ops[i + 1]
+    if limit ~= last then
+      local l = limits[limit]
+      last, cap, p, q = limit, l[1], l[2], l[3]
+      phase = now % q
+    end
+
+    local debt = debts[key]
+    if not debt then
+      debt = 0
+      local text = strings[key]
+      if text then
+        local scaled, time = tonumber(sub(text, 1, -10)), tonumber(sub(text, -9))
+        if scaled and time then
+          local code, ago = scaled % 4, (cycle - time) % 1000000000
+          debt = (scaled - code) / 4 * bucket_scales[code]
+          if ago < 500000000 then
+            if q == 1 then
+              debt = debt - (ago * 100000 + since) * p
+            else
+              local from = (tenth - ago) * 100000
+              debt = debt - (now - phase - from + from % q) / q * p
+            end
+            if debt < 0 then
+              debt = 0
+            end
+          end
+        end
+      end
+    end
+
+    local cost = ops[i + 2] * 1000000
+    local status, after, lack, wait, changed = 0
+    if debt > cap then -- the limit was lowered: what is beyond it is forgotten, now
+      debt, changed = cap, cap > 0
+    end
+    after = debt + cost
+    if after <= cap then
+      debt, status, lack, changed = after, 1, 1000000 - (cap - after) % 1000000, true
+    elseif cost <= cap then
+      lack = after - cap
+    else
+      wait = -1
+    end
+    debts[key] = debt
+    if changed then
+      if not taken_under[key] then
+        n_taken = n_taken + 1
+        first_taken[n_taken] = key
+      end
+      taken_under[key] = limit
+    end
+
+    local left, reset = cap - debt, 0
+    if not wait then
+      local rest = lack % p
+      wait = (lack - rest) / p * q - phase
+      if rest > 0 then
+        wait = wait + q
+      end
+      if wait > forever then
+        wait = forever
+      end
+    end
+    if debt > 0 then
+      local rest = debt % p
+      reset = (debt - rest) / p * q - phase
+      if rest > 0 then
+        reset = reset + q
+      end
+      if reset > forever then
+        reset = forever
+      end
+    end
+    out[o + 1], out[o + 2], out[o + 3], out[o + 4], out[o + 5] = status, 0, (left - left % 1000000) / 1000000, wait, reset
+    o = o + 5
+  end
+
+  last = nil
+  local scale, code, back
+  for i = 1, n_taken do
+    local key = first_taken[i]
+    local limit = taken_under[key]
+    if limit ~= last then
+      local l = limits[limit]
+      last, p, q, scale, code = limit, l[2], l[3], l[4], l[5]
+      local from = tenth * 100000
+      back = (now - now % q - from + from % q) / q * p
+    end
+    local debt = debts[key]
+    local expiry = now + debt / p * q
+    if expiry > forever then
+      expiry = forever
+    end
+    expiry = (expiry - expiry % 1000000) / 1000000 + 62
+    local expiry_text = expiry_texts[expiry]
+    if not expiry_text then
+      expiry_text = format('%d000', expiry)
+      expiry_texts[expiry] = expiry_text
+    end
+    debt = debt + back + scale - 1
+    call('SET', keys[key], format('%d', (debt - debt % scale) / scale * 4 + code) .. cycle_text, 'PXAT', expiry_text)
+  end
+  return pack_fields('<dd' .. string.rep('BHddd', n_ops), unpack(out, 1, o))
+end
+
+-- From here on: any mixture of operations. Each algorithm is a table of functions over the state of a key:
+--   load(key, text, l)        the state now; `text` is what the key holds (strings). s.changed: its meaning under this
+--                             limit must be written even if nothing is taken
+--   wait(s, l, cost)          µs until `cost` fits: 0 now, -1 never
+--   take(s, l, cost, member)  takes; untake(s, l, cost) undoes the last take of this call
+--   give(s, l, cost, stamp, member)  gives back what a take at `stamp` took; returns how much (of a bucket: with a fraction)
+--   holds(s, l)               whole units that could be given back
+--   left(s, l)                remaining, µs until one more is there (0: full), µs until full
+--   save(key, s, l)           writes it, with an expiry
+-- s.limit, s.key and s.dirty belong to decide.lua.
+local algorithms = {}
+
+-- The instant `us` from the epoch and a minute, as PXAT takes it: milliseconds, rounded up to a second.
+local function expiry_text(us)
+  if us > forever then
+    us = forever
+  end
+  return format('%d000', (us - us % 1000000) / 1000000 + 62)
+end
+
+local function round_up(a, b)
+  local rest = a % b
+  if rest > 0 then
+    return (a - rest) / b + 1
+  end
+  return a / b
+end
+
+-- The instant at which `lack` more has been refilled, from now.
+local function bucket_time(l, lack)
+  local us = round_up(lack, l[2]) * l[3] - now % l[3]
+  return us < forever and us or forever
+end
+
+-- What is refilled between the tenth `from` and now.
+local function bucket_credit(l, from)
+  local q = l[3]
+  from = from * 100000
+  return (now - now % q - from + from % q) / q * l[2]
+end
+
+local function bucket_load(key, text, l)
+  local scaled, time = text and tonumber(sub(text, 1, -10)), text and tonumber(sub(text, -9))
+  if not scaled or not time then
+    return {debt = 0}
+  end
+  local code, ago = scaled % 4, (cycle - time) % 1000000000
+  local debt = (scaled - code) / 4 * bucket_scales[code]
+  if ago < 500000000 then
+    debt = debt - bucket_credit(l, tenth - ago)
+    if debt < 0 then
+      debt = 0
+    end
+  end
+  if debt > l[1] then -- the limit was lowered: what is beyond it is forgotten, now
+    return {debt = l[1], changed = l[1] > 0}
+  end
+  return {debt = debt}
+end
+
+local function bucket_wait(s, l, cost)
+  local lack = s.debt + cost * 1000000 - l[1]
+  if lack <= 0 then
+    return 0
+  end
+  return cost * 1000000 > l[1] and -1 or bucket_time(l, lack)
+end
+
+local function bucket_left(s, l)
+  local left = l[1] - s.debt
+  if s.debt == 0 then
+    return left / 1000000, l[1] > 0 and 0 or -1, 0
+  end
+  return (left - left % 1000000) / 1000000, bucket_time(l, 1000000 - left % 1000000), bucket_time(l, s.debt)
+end
+
+local function bucket_give(s, l, cost)
+  local given = cost * 1000000
+  if given > s.debt then
+    given = s.debt
+  end
+  s.debt = s.debt - given
+  return given / 1000000
+end
+
+local function bucket_save(key, s, l)
+  if s.debt == 0 then
+    return call('DEL', key)
+  end
+  local stored = round_up(s.debt + bucket_credit(l, tenth), l[4])
+  call('SET', key, format('%d', stored * 4 + l[5]) .. cycle_text, 'PXAT', expiry_text(now + s.debt / l[2] * l[3]))
+end
+
+algorithms[0] = {
+  load = bucket_load,
+  wait = bucket_wait,
+  take = function(s, l, cost) s.debt = s.debt + cost * 1000000 end,
+  untake = function(s, l, cost) s.debt = s.debt - cost * 1000000 end,
+  give = bucket_give,
+  holds = function(s) return (s.debt - s.debt % 1000000) / 1000000 end,
+  left = bucket_left,
+  save = bucket_save,
+}
