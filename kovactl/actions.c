@@ -16,7 +16,8 @@ static void unknown(struct arguments *a, const struct action *list, const char *
 	struct buf names = {0};
 
 	if (near != NULL) {
-		arguments_error(a, "%s has no action %s; did you mean %s?", a->command->name, word, near);
+		arguments_error(a, "%s has no action %s; did you mean %s?", a->command->name, word,
+				near);
 		return;
 	}
 	for (const struct action *action = list; action->name != NULL; action++) {
@@ -40,9 +41,11 @@ const struct action *actions_choose(struct arguments *a, const struct action *li
 		if (n - 1 >= action->min && n - 1 <= action->max)
 			return action;
 		if (action->max == 0)
-			arguments_error(a, "%s %s takes nothing more", a->command->name, action->name);
+			arguments_error(a, "%s %s takes nothing more", a->command->name,
+					action->name);
 		else
-			arguments_error(a, "%s %s takes %s", a->command->name, action->name, action->usage);
+			arguments_error(a, "%s %s takes %s", a->command->name, action->name,
+					action->usage);
 		return NULL;
 	}
 	unknown(a, list, words[0]);

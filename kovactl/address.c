@@ -56,7 +56,8 @@ kova_status address_parse(struct slice text, struct address *ret_address)
 
 	if (text.len > 5 && memcmp(text.ptr, "unix:", 5) == 0) {
 		a.is_unix = true;
-		status = text_copy((struct slice){text.ptr + 5, text.len - 5}, a.path, sizeof a.path);
+		status = text_copy((struct slice){text.ptr + 5, text.len - 5}, a.path,
+				   sizeof a.path);
 	} else {
 		status = tcp_split(text, &host, &port);
 		if (status == KOVA_OK)

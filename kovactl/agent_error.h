@@ -1,4 +1,7 @@
-/* Why the agent could not be asked or said no: one line for people, what to do about it included. No secrets. */
+/*
+ * Why the agent could not be asked or said no: one line for people, what to do about it included.
+ * No secrets.
+ */
 #pragma once
 
 struct agent_error {

@@ -1,5 +1,6 @@
 /*
- * The agent's HTTP side (administration, health), by libcurl: no proxies, no redirects, no other protocol.
+ * The agent's HTTP side (administration, health), by libcurl: no proxies, no redirects, no other
+ * protocol.
  */
 #pragma once
 
@@ -29,8 +30,8 @@ struct http_answer {
 void http_answer_release(struct http_answer *answer);
 
 /*
- * One request; `body` (borrowed) may be NULL. KOVA_OK whatever the code is. KOVA_ECONN, KOVA_ETIMEDOUT: not reachable.
- * KOVA_ETOOBIG: more than HTTP_BODY_MAX came back.
+ * One request; `body` (borrowed) may be NULL. KOVA_OK whatever the code is. KOVA_ECONN,
+ * KOVA_ETIMEDOUT: not reachable. KOVA_ETOOBIG: more than HTTP_BODY_MAX came back.
  */
 KOVA_MUST_CHECK kova_status agent_http_call(struct agent_http *a, const char *method,
 					    const char *target, const json_t *body,

@@ -1,7 +1,8 @@
 /*
- * The story: open (connect, AUTH) -> send, receive, ... -> close. hiredis builds commands and reads replies; waiting is done
- * here with poll(), because hiredis's own time-out is one for each read and leaves the context unusable, and `wait`
- * must be able to look up while its reply is still to come.
+ * The story: open (connect, AUTH) -> send, receive, ... -> close. hiredis builds commands and
+ * reads replies; waiting is done here with poll(), because hiredis's own time-out is one for each
+ * read and leaves the context unusable, and `wait` must be able to look up while its reply is
+ * still to come.
  */
 #include "agent_resp.h"
 
@@ -213,7 +214,8 @@ kova_status agent_resp_call(struct agent_resp *a, const struct resp_words *words
 	if (status == KOVA_OK)
 		status = agent_resp_receive(a, within_ms, ret_reply, ret_error);
 	if (status == KOVA_AGAIN || status == KOVA_ETIMEDOUT) {
-		agent_error_set(ret_error, "no answer within %llu ms", (unsigned long long)within_ms);
+		agent_error_set(ret_error, "no answer within %llu ms",
+				(unsigned long long)within_ms);
 		return KOVA_ETIMEDOUT;
 	}
 	return status;

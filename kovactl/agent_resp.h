@@ -23,8 +23,9 @@ void resp_words_add(struct resp_words *w, const char *word);
 struct agent_resp;
 
 /*
- * Connects within RESP_TIMEOUT_MS and authenticates if `token` is not NULL. KOVA_ECONN, KOVA_ETIMEDOUT: not reachable.
- * KOVA_EAUTH: the token was refused. An agent that has no tokens takes any.
+ * Connects within RESP_TIMEOUT_MS and authenticates if `token` is not NULL. KOVA_ECONN,
+ * KOVA_ETIMEDOUT: not reachable. KOVA_EAUTH: the token was refused. An agent that has no tokens
+ * takes any.
  */
 KOVA_MUST_CHECK kova_status agent_resp_open(const struct address *address, const char *token,
 					    struct agent_resp **ret_agent,
@@ -36,15 +37,19 @@ KOVA_MUST_CHECK kova_status agent_resp_send(struct agent_resp *a, const struct r
 					    struct agent_error *ret_error);
 
 /*
- * The reply to the oldest command without one; *ret_reply is the caller's (freeReplyObject). KOVA_AGAIN: not within `within_ms`,
- * ask again. KOVA_EAUTH (NOAUTH, NOPERM, WRONGPASS), KOVA_EREPLY: an error reply, its text in *ret_error.
- * KOVA_ECONN, KOVA_EPROTO: the connection is of no use any more.
+ * The reply to the oldest command without one; *ret_reply is the caller's (freeReplyObject).
+ * KOVA_AGAIN: not within `within_ms`, ask again. KOVA_EAUTH (NOAUTH, NOPERM, WRONGPASS),
+ * KOVA_EREPLY: an error reply, its text in *ret_error. KOVA_ECONN, KOVA_EPROTO: the connection is
+ * of no use any more.
  */
 KOVA_MUST_CHECK kova_status agent_resp_receive(struct agent_resp *a, uint64_t within_ms,
 					       redisReply **ret_reply,
 					       struct agent_error *ret_error);
 
-/* Both; KOVA_ETIMEDOUT when there is no reply within `within_ms`, and the connection is of no use any more. */
+/*
+ * Both; KOVA_ETIMEDOUT when there is no reply within `within_ms`, and the connection is of no use
+ * any more.
+ */
 KOVA_MUST_CHECK kova_status agent_resp_call(struct agent_resp *a, const struct resp_words *words,
 					    uint64_t within_ms, redisReply **ret_reply,
 					    struct agent_error *ret_error);

@@ -46,8 +46,7 @@ static const char *option_name_at(const void *options, size_t i)
 void arguments_init(struct arguments *a, const struct command *command, struct session *session,
 		    int argc, char **argv)
 {
-	*a = (struct arguments){
-		.command = command, .session = session, .argc = argc, .argv = argv};
+	*a = (struct arguments){.command = command, .session = session, .argc = argc, .argv = argv};
 	optind = 0; /* glibc: starts the scan anew */
 	opterr = 0;
 }
@@ -78,8 +77,9 @@ static void unknown_option(struct arguments *a, const struct option *options)
 	const char *word = a->argv[optind - 1];
 
 	if (word[0] != '-' || word[1] != '-') {
-		arguments_error(a, "there is no option -%c; a word that begins with a dash goes after --",
-				optopt > 0 && optopt < 127 ? optopt : '?');
+		arguments_error(
+			a, "there is no option -%c; a word that begins with a dash goes after --",
+			optopt > 0 && optopt < 127 ? optopt : '?');
 		return;
 	}
 	char name[64];
@@ -193,8 +193,9 @@ bool arguments_number(struct arguments *a, const char *option, const char *text,
 	uint64_t number;
 
 	if (!number_parse(text, &number) || number < min || number > max) {
-		arguments_error(a, "%s must be a whole number from %" PRIu64 " to %" PRIu64 ", not \"%s\"",
-				option, min, max, text);
+		arguments_error(
+			a, "%s must be a whole number from %" PRIu64 " to %" PRIu64 ", not \"%s\"",
+			option, min, max, text);
 		return false;
 	}
 	*ret_number = number;

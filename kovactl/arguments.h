@@ -1,6 +1,6 @@
 /*
- * The command line of one subcommand, read in order: its own options come out one by one, those that every
- * subcommand has (--agent, --token-file, --json, --help) are taken care of here.
+ * The command line of one subcommand, read in order: its own options come out one by one, those
+ * that every subcommand has (--agent, --token-file, --json, --help) are taken care of here.
  */
 #pragma once
 
@@ -27,8 +27,9 @@ void arguments_init(struct arguments *a, const struct command *command, struct s
 		    int argc, char **argv);
 
 /*
- * The next argument: the id of an option, ARGUMENT_WORD, or ARGUMENT_END at the end, after an error (said on
- * stderr) or after --help: then `stopped` is set. *ret_value (borrowed from argv) is the word or the option's value, else NULL.
+ * The next argument: the id of an option, ARGUMENT_WORD, or ARGUMENT_END at the end, after an
+ * error (said on stderr) or after --help: then `stopped` is set. *ret_value (borrowed from argv)
+ * is the word or the option's value, else NULL.
  */
 int arguments_next(struct arguments *a, const char **ret_value);
 
@@ -37,8 +38,8 @@ int arguments_error(struct arguments *a, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /*
- * For subcommands without options of their own: all words, at least `min` and at most `max` of them.
- * False: the command returns a->status.
+ * For subcommands without options of their own: all words, at least `min` and at most `max` of
+ * them. False: the command returns a->status.
  */
 bool arguments_words(struct arguments *a, const char **ret_words, size_t min, size_t max,
 		     size_t *ret_n);

@@ -1,6 +1,6 @@
 /*
- * One subcommand: what it is called, what --help says of it, and the function that runs it. The table of all
- * is in commands.c.
+ * One subcommand: what it is called, what --help says of it, and the function that runs it. The
+ * table of all is in commands.c.
  */
 #pragma once
 
@@ -9,10 +9,10 @@
 
 /* kovactl's exit status is one of these, or that of the command that `wait` ran. */
 enum exit_status {
-	EXIT_ALLOWED = 0,     /* allowed; or done, nothing wrong */
-	EXIT_REFUSED = 1,     /* refused; or doctor and config check found something */
-	EXIT_USAGE = 2,       /* the command line, or the agent calls the request invalid */
-	EXIT_UNREACHABLE = 3, /* no answer from the agent */
+	EXIT_ALLOWED = 0,      /* allowed; or done, nothing wrong */
+	EXIT_REFUSED = 1,      /* refused; or doctor and config check found something */
+	EXIT_USAGE = 2,        /* the command line, or the agent calls the request invalid */
+	EXIT_UNREACHABLE = 3,  /* no answer from the agent */
 	EXIT_CANNOT_RUN = 126, /* wait: as a shell, the command is not executable ... */
 	EXIT_NOT_FOUND = 127   /* ... or not there */
 };
@@ -30,9 +30,9 @@ struct arguments;
 
 struct command {
 	const char *name;
-	const char *summary; /* one line, as a command: "Take from a limit" */
-	const char *usage;   /* one or more lines, each what follows the command's name */
-	const char *details; /* paragraphs of --help, may be NULL */
+	const char *summary;  /* one line, as a command: "Take from a limit" */
+	const char *usage;    /* one or more lines, each what follows the command's name */
+	const char *details;  /* paragraphs of --help, may be NULL */
 	const char *examples; /* lines of --help, may be NULL */
 	const struct option_spec *options; /* its own; may be NULL */
 	bool runs; /* what follows "--" is a command to run, not words of its own */

@@ -119,8 +119,8 @@ static json_t *error_json(char *line, const char *file)
 
 	if (strncmp(line, file, len) == 0 &&
 	    sscanf(line + len, ":%u:%u: %n", &number, &column, &text_at) == 2 && text_at > 0)
-		return json_pack("{s:s, s:i, s:i, s:s}", "file", file, "line", (int)number, "column",
-				 (int)column, "text", line + len + text_at);
+		return json_pack("{s:s, s:i, s:i, s:s}", "file", file, "line", (int)number,
+				 "column", (int)column, "text", line + len + text_at);
 	return json_pack("{s:s}", "text", line);
 }
 
@@ -190,8 +190,10 @@ const struct command command_config = {
 	.name = "config",
 	.summary = "Check a configuration file, or show what is in force",
 	.usage = "[show]\ncheck FILE",
-	.details = "check: every error with FILE:LINE:COLUMN; exit status 0 valid, 1 not. Needs no agent running.\n"
-		   "show: the policies and overrides in force, as they can stand in a configuration file.",
+	.details = "check: every error with FILE:LINE:COLUMN; exit status 0 valid, 1 not. Needs no "
+		   "agent running.\n"
+		   "show: the policies and overrides in force, as they can stand in a "
+		   "configuration file.",
 	.examples = "kovactl config check /etc/kova/agent.json\n"
 		    "kovactl config show > policies.json",
 	.run = run,

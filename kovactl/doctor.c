@@ -1,6 +1,7 @@
 /*
- * kovactl doctor: looks at the agent from where kovactl runs, one check after the other, and says what to do about what it finds.
- * The checks of RESP come first; without it the others have nobody to ask.
+ * kovactl doctor: looks at the agent from where kovactl runs, one check after the other, and says
+ * what to do about what it finds. The checks of RESP come first; without it the others have
+ * nobody to ask.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,8 +62,9 @@ static void found(struct doctor *d, enum finding finding, const char *check, con
 	d->problems += finding >= PROBLEM;
 	d->lost |= finding == LOST;
 	if (d->s->json)
-		json_array_append_new(d->checks, json_pack("{s:s, s:s, s:s, s:s*}", "check", check, "state",
-							   names[finding], "text", text, "advice", advice));
+		json_array_append_new(d->checks,
+				      json_pack("{s:s, s:s, s:s, s:s*}", "check", check, "state",
+						names[finding], "text", text, "advice", advice));
 	else
 		print_finding(finding, check, text, advice);
 }
@@ -117,19 +119,24 @@ static bool check_info(struct doctor *d)
 	kova_status status;
 
 	d->info = ask(d, "INFO", &status, &error);
-	if (d->info != NULL && d->info->type != REDIS_REPLY_STRING && d->info->type != REDIS_REPLY_VERB) {
-		found(d, PROBLEM, "token", "INFO is answered in a form that this kovactl does not know",
+	if (d->info != NULL && d->info->type != REDIS_REPLY_STRING &&
+	    d->info->type != REDIS_REPLY_VERB) {
+		found(d, PROBLEM, "token",
+		      "INFO is answered in a form that this kovactl does not know",
 		      "Is it a kova-agent that listens there?");
 		return false;
 	}
 	if (d->info != NULL) {
 		found(d, FINE, "token",
-		      d->s->token != NULL ? "accepted, or none is needed" : "none given, none needed", NULL);
+		      d->s->token != NULL ? "accepted, or none is needed"
+					  : "none given, none needed",
+		      NULL);
 		return true;
 	}
 	found(d, status == KOVA_EAUTH ? PROBLEM : LOST, "token", error.text,
-	      d->s->token == NULL ? "This agent wants a token: --token-file FILE or KOVA_TOKEN."
-				  : "The token lacks the scope check: see the agent's auth.tokens_file.");
+	      d->s->token == NULL
+		      ? "This agent wants a token: --token-file FILE or KOVA_TOKEN."
+		      : "The token lacks the scope check: see the agent's auth.tokens_file.");
 	return false;
 }
 
@@ -144,15 +151,18 @@ static void check_version(struct doctor *d)
 	char text[128];
 
 	if (!info_field(info_text(d), "kova_version", &version)) {
-		found(d, PROBLEM, "version", "whoever listens there does not say that it is a kova-agent",
+		found(d, PROBLEM, "version",
+		      "whoever listens there does not say that it is a kova-agent",
 		      "Is it a Redis server? kova-agent listens on port 7411 by default.");
 		return;
 	}
-	snprintf(text, sizeof text, "agent %.*s, kovactl " KOVA_VERSION, (int)version.len, version.ptr);
+	snprintf(text, sizeof text, "agent %.*s, kovactl " KOVA_VERSION, (int)version.len,
+		 version.ptr);
 	if (slice_equal(version, slice_of(KOVA_VERSION)))
 		found(d, FINE, "version", text, NULL);
 	else
-		found(d, NOTE, "version", text, "They differ: what is new in one, the other may not know.");
+		found(d, NOTE, "version", text,
+		      "They differ: what is new in one, the other may not know.");
 }
 
 static int compare(const void *a, const void *b)
@@ -219,7 +229,8 @@ static bool http_get(struct doctor *d, const char *target, struct http_answer *r
 /* NULL where the body is no JSON. */
 static json_t *answer_json(const struct http_answer *answer)
 {
-	return answer->body.len == 0 ? NULL : json_loadb(answer->body.ptr, answer->body.len, 0, NULL);
+	return answer->body.len == 0 ? NULL
+				     : json_loadb(answer->body.ptr, answer->body.len, 0, NULL);
 }
 
 static bool check_http(struct doctor *d)
@@ -238,7 +249,8 @@ static bool check_http(struct doctor *d)
 	struct http_answer answer;
 	if (!http_get(d, "/healthz", &answer))
 		return false;
-	snprintf(text, sizeof text, "%s port %u answers %ld", address.host, address.port, answer.code);
+	snprintf(text, sizeof text, "%s port %u answers %ld", address.host, address.port,
+		 answer.code);
 	found(d, answer.code == 200 ? FINE : PROBLEM, "HTTP", text,
 	      answer.code == 200 ? NULL : "Look into the agent's log.");
 	http_answer_release(&answer);
@@ -272,7 +284,8 @@ static void judge_redis(struct doctor *d, const json_t *redis)
 	if (shards == 1)
 		snprintf(text, sizeof text, up == 1 ? "reachable" : "not reachable");
 	else
-		snprintf(text, sizeof text, "%lld of %lld reachable", (long long)up, (long long)shards);
+		snprintf(text, sizeof text, "%lld of %lld reachable", (long long)up,
+			 (long long)shards);
 	if (up < shards)
 		found(d, PROBLEM, "Redis", text,
 		      "See to that Redis; meanwhile each policy's on_outage decides.");
@@ -285,12 +298,15 @@ static void judge_ready(struct doctor *d, long code, const json_t *body)
 	const char *state = json_string_value(json_object_get(body, "status"));
 	char text[96];
 
-	snprintf(text, sizeof text, "%.80s", state != NULL ? state : code == 200 ? "ready" : "not ready");
+	snprintf(text, sizeof text, "%.80s",
+		 state != NULL ? state
+		 : code == 200 ? "ready"
+			       : "not ready");
 	if (code != 200)
 		found(d, PROBLEM, "ready", text, "It takes no new requests: it is about to stop.");
 	else
-		found(d, json_array_size(json_object_get(body, "degraded")) == 0 ? FINE : NOTE, "ready",
-		      text, NULL);
+		found(d, json_array_size(json_object_get(body, "degraded")) == 0 ? FINE : NOTE,
+		      "ready", text, NULL);
 	if (json_is_object(json_object_get(body, "redis")))
 		judge_redis(d, json_object_get(body, "redis"));
 }
@@ -380,7 +396,8 @@ static int conclude(struct doctor *d)
 	if (d->problems > 0)
 		printf("\n%u %s found.\n", d->problems, d->problems == 1 ? "problem" : "problems");
 	else if (d->notes > 0)
-		printf("\nIt works; %u %s worth a look.\n", d->notes, d->notes == 1 ? "thing is" : "things are");
+		printf("\nIt works; %u %s worth a look.\n", d->notes,
+		       d->notes == 1 ? "thing is" : "things are");
 	else
 		printf("\nAll is well.\n");
 	return status;
@@ -409,7 +426,8 @@ const struct command command_doctor = {
 	.name = "doctor",
 	.summary = "Check the agent from here and say what to do",
 	.usage = "",
-	.details = "Reachability by RESP and HTTP, token, versions, round trips, clock, Redis, policies.\n"
+	.details = "Reachability by RESP and HTTP, token, versions, round trips, clock, Redis, "
+		   "policies.\n"
 		   "Exit status: 0 it works, 1 a problem was found, 3 not reachable.",
 	.run = run,
 };

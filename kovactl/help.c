@@ -29,28 +29,28 @@ static void options(const struct option_spec *specs)
 	for (; specs->name != NULL; specs++) {
 		char left[64];
 
-		snprintf(left, sizeof left, "--%s%s%s", specs->name, specs->value != NULL ? " " : "",
-			 specs->value != NULL ? specs->value : "");
+		snprintf(left, sizeof left, "--%s%s%s", specs->name,
+			 specs->value != NULL ? " " : "", specs->value != NULL ? specs->value : "");
 		entry(left, specs->text);
 	}
 }
 
-/* One line for each line of `text`, each after `before`. */
+/* One line for each line of `text`, also for an empty text, each after `before` and a space. */
 static void lines(const char *before, const char *text)
 {
-	while (*text != '\0') {
+	do {
 		size_t len = strcspn(text, "\n");
 
-		printf("%s%.*s\n", before, (int)len, text);
+		printf("%s%s%.*s\n", before, len > 0 && *before != '\0' ? " " : "", (int)len, text);
 		text += len + (text[len] == '\n');
-	}
+	} while (*text != '\0');
 }
 
 void help_command(const struct command *command, const struct option_spec *common)
 {
 	char before[64];
 
-	snprintf(before, sizeof before, "  kovactl %s ", command->name);
+	snprintf(before, sizeof before, "  kovactl %s", command->name);
 	printf("%s.\n", command->summary);
 	heading("Usage");
 	lines(before, command->usage);
@@ -66,7 +66,7 @@ void help_command(const struct command *command, const struct option_spec *commo
 	options(common);
 	if (command->examples != NULL) {
 		heading("Examples");
-		lines("  ", command->examples);
+		lines(" ", command->examples);
 	}
 }
 

@@ -19,7 +19,8 @@ json_t *json_file_read(const char *name)
 	json_t *json = json_loadf(file, JSON_REJECT_DUPLICATES, &error);
 	if (json == NULL)
 		complain("%s:%d:%d: %s", standard ? "(standard input)" : name,
-			 error.line < 1 ? 1 : error.line, error.column < 1 ? 1 : error.column, error.text);
+			 error.line < 1 ? 1 : error.line, error.column < 1 ? 1 : error.column,
+			 error.text);
 	if (!standard)
 		fclose(file);
 	return json;
@@ -30,7 +31,8 @@ void json_strip_stamps(json_t *items)
 	json_t *item;
 	size_t i;
 
-	json_array_foreach(items, i, item) {
+	json_array_foreach(items, i, item)
+	{
 		json_object_del(item, "version");
 		json_object_del(item, "who");
 	}

@@ -6,9 +6,13 @@
 #include <jansson.h>
 
 /*
- * NULL after a complaint, FILE:LINE:COLUMN where it is not JSON. The same field twice is an error. The value is the caller's.
+ * NULL after a complaint, FILE:LINE:COLUMN where it is not JSON. The same field twice is an
+ * error. The value is the caller's.
  */
 json_t *json_file_read(const char *name);
 
-/* Items as the agent tells them, without what is not theirs to be set: `version` and `who`. Changes `items`. */
+/*
+ * Items as the agent tells them, without what is not theirs to be set: `version` and `who`.
+ * Changes `items`.
+ */
 void json_strip_stamps(json_t *items);

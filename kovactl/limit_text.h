@@ -8,8 +8,9 @@
 #include "core/buf.h"
 
 /*
- * Appends "10 per 1s, burst 20", "50 slots of 10s", "8 at once, at most 1m each", "banned", "unlimited";
- * of a policy with levels "tenant 1000 per 1s; user 50 per 1s". Nothing for what it does not know.
+ * Appends "10 per 1s, burst 20", "50 slots of 10s", "8 at once, at most 1m each", "banned",
+ * "unlimited"; of a policy with levels "tenant 1000 per 1s; user 50 per 1s". Nothing for what it
+ * does not know.
  */
 void limit_text(struct buf *b, const json_t *item);
 

@@ -1,5 +1,6 @@
 /*
- * kovactl: the operator's hand. Finds the subcommand, gives it the rest of the command line, ends with its exit status.
+ * kovactl: the operator's hand. Finds the subcommand, gives it the rest of the command line, ends
+ * with its exit status.
  */
 #include <curl/curl.h>
 #include <signal.h>
@@ -86,7 +87,7 @@ static int dispatch(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	/* A connection that breaks is an answer to read, not a reason to die; `wait` undoes it for its command. */
+	/* A connection that breaks is a failure to tell, not a reason to die. */
 	signal(SIGPIPE, SIG_IGN);
 	output_init();
 	if (curl_global_init(CURL_GLOBAL_NOTHING) != CURLE_OK) {

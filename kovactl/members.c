@@ -22,8 +22,10 @@ static void cell(struct table *t, const json_t *member, const char *field)
 
 static int run(struct session *s, struct arguments *a)
 {
-	static const char *const heads[] = {"NODE", "REGION", "ROLE", "STATE", "ADDRESS", ">SKEW MS"};
-	static const char *const fields[] = {"node", "region", "role", "state", "address", "skew_ms"};
+	static const char *const heads[] = {"NODE",  "REGION",  "ROLE",
+					    "STATE", "ADDRESS", ">SKEW MS"};
+	static const char *const fields[] = {"node",  "region",  "role",
+					     "state", "address", "skew_ms"};
 	json_t *body = NULL, *member;
 	size_t n, i;
 
@@ -36,9 +38,9 @@ static int run(struct session *s, struct arguments *a)
 		return output_json(body);
 	struct table table;
 	table_init(&table, heads, sizeof heads / sizeof heads[0]);
-	json_array_foreach(json_object_get(body, "members"), i, member)
-		for (size_t f = 0; f < sizeof fields / sizeof fields[0]; f++)
-			cell(&table, member, fields[f]);
+	json_array_foreach(json_object_get(body, "members"), i,
+			   member) for (size_t f = 0; f < sizeof fields / sizeof fields[0]; f++)
+		cell(&table, member, fields[f]);
 	status = table_print(&table);
 	table_release(&table);
 	json_decref(body);

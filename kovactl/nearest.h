@@ -9,7 +9,8 @@
 typedef const char *nearest_name_at(const void *names, size_t i);
 
 /*
- * The name nearest to `text` by mistakes (a letter more, less or other, two letters swapped; Damerau 1964),
- * or the only one that `text` begins; NULL when none is within a third of its length.
+ * The name nearest to `text` by mistakes (a letter more, less or other, two letters swapped;
+ * Damerau 1964), or the only one that `text` begins; NULL when none is within a third of its
+ * length.
  */
 const char *nearest_find(const char *text, nearest_name_at *name_at, const void *names);

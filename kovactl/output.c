@@ -88,8 +88,8 @@ void output_text(FILE *file, const char *text)
 	buf_release(&b);
 }
 
-static void __attribute__((format(printf, 2, 0))) say(const char *before, const char *format,
-						       va_list list)
+static void __attribute__((format(printf, 2, 0)))
+say(const char *before, const char *format, va_list list)
 {
 	char text[1024];
 

@@ -1,6 +1,7 @@
 /*
- * What people see: colours only on a terminal (and without NO_COLOR), bars; JSON for programs. Bytes that come
- * from outside (keys, names, replies) never reach a terminal as control characters.
+ * What people see: colours only on a terminal (and without NO_COLOR), bars; JSON for programs.
+ * Bytes that come from outside (keys, names, replies) never reach a terminal as control
+ * characters.
  */
 #pragma once
 
@@ -35,6 +36,9 @@ void output_text(FILE *file, const char *text);
 /* A bar of `width` characters, `part` of `whole` of it full; at least one when part is not 0. */
 void output_bar(FILE *file, uint64_t part, uint64_t whole, unsigned width);
 
-/* One line of JSON on stdout, or indented; takes `json` (NULL: out of memory). Returns EXIT_ALLOWED or EXIT_USAGE. */
+/*
+ * One line of JSON on stdout, or indented; takes `json` (NULL: out of memory). Returns
+ * EXIT_ALLOWED or EXIT_USAGE.
+ */
 int output_json(json_t *json);
 int output_json_indented(json_t *json);

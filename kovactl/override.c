@@ -1,4 +1,7 @@
-/* kovactl override: other limits for single keys or prefixes, by the agent's administration (HTTP). */
+/*
+ * kovactl override: other limits for single keys or prefixes, by the agent's administration
+ * (HTTP).
+ */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -51,7 +54,8 @@ static void add_row(struct table *t, const json_t *item)
 	const char *prefix = json_string_value(json_object_get(item, "prefix"));
 	struct buf key = {0}, limit = {0};
 
-	buf_printf(&key, "%s%s", prefix != NULL ? prefix : text_of(item, "key"), prefix != NULL ? "*" : "");
+	buf_printf(&key, "%s%s", prefix != NULL ? prefix : text_of(item, "key"),
+		   prefix != NULL ? "*" : "");
 	buf_add(&key, "", 1);
 	limit_text(&limit, item);
 	buf_add(&limit, "", 1);
@@ -87,8 +91,7 @@ static int list(struct session *s, const char *policy)
 		return output_json(body);
 	struct table table;
 	table_init(&table, heads, sizeof heads / sizeof heads[0]);
-	json_array_foreach(items, i, item)
-		add_row(&table, item);
+	json_array_foreach(items, i, item) add_row(&table, item);
 	if (json_array_size(items) == 0)
 		puts("no overrides");
 	else
@@ -106,7 +109,8 @@ static bool check_set(struct arguments *a, const struct change *c)
 	int kinds = c->unlimited + c->banned + c->has_limit;
 
 	if (kinds != 1)
-		arguments_error(a, "override set needs one of --limit N --per DURATION, --unlimited or --banned");
+		arguments_error(a, "override set needs one of --limit N --per DURATION, "
+				   "--unlimited or --banned");
 	else if (!c->has_limit && (c->has_per || c->has_burst))
 		arguments_error(a, "--per and --burst go with --limit");
 	return !a->stopped;
@@ -155,7 +159,8 @@ static int set(struct session *s, struct arguments *a, const struct change *c)
 	if (!check_set(a, c))
 		return a->status;
 	if (!is_utf8(c->words[1]) || !is_utf8(c->words[2]))
-		return arguments_error(a, "an override is set as JSON, so that POLICY and KEY must be UTF-8");
+		return arguments_error(
+			a, "an override is set as JSON, so that POLICY and KEY must be UTF-8");
 	json_t *body = set_body(c);
 	if (body == NULL) {
 		complain("out of memory");
@@ -182,7 +187,7 @@ static int set(struct session *s, struct arguments *a, const struct change *c)
 
 /* ---- delete ---- */
 
-static int delete(struct session *s, const struct change *c)
+static int delete (struct session *s, const struct change *c)
 {
 	struct buf target = {0};
 	int status = EXIT_USAGE;
@@ -301,7 +306,8 @@ const struct command command_override = {
 		 "set POLICY KEY --limit N --per DURATION [--burst N] [--prefix] [--until TIME]\n"
 		 "set POLICY KEY --unlimited|--banned [--prefix] [--for DURATION]\n"
 		 "delete POLICY KEY [--prefix]",
-	.details = "The exact key wins over the longest prefix, that over the policy. Needs a token with the\n"
+	.details = "The exact key wins over the longest prefix, that over the policy. Needs a "
+		   "token with the\n"
 		   "scope admin where the agent wants tokens.",
 	.examples = "kovactl override set api acme --limit 500 --per 1s\n"
 		    "kovactl override set api acme/bot --banned --for 1h\n"

@@ -87,7 +87,8 @@ static int print_json(const struct plan *p)
 static void fact(const char *name, const char *text, const char *why)
 {
 	printf("  %-8s%s%-24s%s%s%s%s\n", name, paint(stdout, PAINT_BOLD), text,
-	       paint(stdout, PAINT_PLAIN), paint(stdout, PAINT_DIM), why, paint(stdout, PAINT_PLAIN));
+	       paint(stdout, PAINT_PLAIN), paint(stdout, PAINT_DIM), why,
+	       paint(stdout, PAINT_PLAIN));
 }
 
 static void explain(const struct plan *p)
@@ -104,7 +105,8 @@ static void explain(const struct plan *p)
 	fact("burst", text, "2 x rate: at once after a quiet time");
 	snprintf(text, sizeof text, "%" PRIu64, p->slots);
 	fact("slots", text, "never more at once, whatever the rate");
-	printf("\nHOLD is how long one request lasts at most. If some last longer, the provider sees more than its\n"
+	printf("\nHOLD is how long one request lasts at most. If some last longer, the provider "
+	       "sees more than its\n"
 	       "slots; if most are much shorter, a shorter HOLD gives a higher rate.\n"
 	       "\nAs a policy, for the configuration or kovactl policies put FILE:\n\n");
 }
@@ -134,7 +136,8 @@ const struct command command_plan = {
 	.name = "plan",
 	.summary = "Turn a provider's concurrency plan into a rate and a policy",
 	.usage = "SLOTS HOLD [--name NAME] [--policy]",
-	.details = "SLOTS requests may be in progress at once, each lasts HOLD at most. It only computes.",
+	.details = "SLOTS requests may be in progress at once, each lasts HOLD at most. It only "
+		   "computes.",
 	.examples = "kovactl plan 50 10s\n"
 		    "kovactl plan 50 10s --name captcha --policy | kovactl policies put -",
 	.options = options,

@@ -61,7 +61,8 @@ static void add_row(struct table *t, const json_t *policy)
 
 static int list(struct session *s, bool names)
 {
-	static const char *const heads[] = {"POLICY", "ALGORITHM", "LIMIT", "SCOPE", "ON OUTAGE", "SET BY"};
+	static const char *const heads[] = {"POLICY", "ALGORITHM", "LIMIT",
+					    "SCOPE",  "ON OUTAGE", "SET BY"};
 	json_t *body, *policy;
 	size_t i;
 
@@ -72,7 +73,8 @@ static int list(struct session *s, bool names)
 		return output_json(body);
 	struct table table;
 	table_init(&table, heads, sizeof heads / sizeof heads[0]);
-	json_array_foreach(json_object_get(body, "policies"), i, policy) {
+	json_array_foreach(json_object_get(body, "policies"), i, policy)
+	{
 		if (names)
 			puts(text_of(policy, "name", ""));
 		else
@@ -93,9 +95,9 @@ static json_t *find(const json_t *body, const char *name)
 	json_t *policy;
 	size_t i;
 
-	json_array_foreach(json_object_get(body, "policies"), i, policy)
-		if (strcmp(text_of(policy, "name", ""), name) == 0)
-			return policy;
+	json_array_foreach(json_object_get(body, "policies"), i,
+			   policy) if (strcmp(text_of(policy, "name", ""), name) ==
+				       0) return policy;
 	return NULL;
 }
 
@@ -178,7 +180,8 @@ static int put(struct session *s, const char *file)
 		return EXIT_USAGE;
 	}
 	json_strip_stamps(policies);
-	json_array_foreach(policies, i, policy) {
+	json_array_foreach(policies, i, policy)
+	{
 		status = put_one(s, policy);
 		if (status != EXIT_ALLOWED)
 			break;
@@ -188,11 +191,12 @@ static int put(struct session *s, const char *file)
 	if (s->json && status == EXIT_ALLOWED)
 		return output_json(json_pack("{s:I}", "put", (json_int_t)done));
 	if (done > 0 || status == EXIT_ALLOWED)
-		fprintf(s->json ? stderr : stdout, "%zu %s put\n", done, done == 1 ? "policy" : "policies");
+		fprintf(s->json ? stderr : stdout, "%zu %s put\n", done,
+			done == 1 ? "policy" : "policies");
 	return status;
 }
 
-static int delete(struct session *s, const char *const *names, size_t n)
+static int delete (struct session *s, const char *const *names, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		int status = call(s, "DELETE", names[i], NULL);
@@ -251,8 +255,10 @@ const struct command command_policies = {
 	.name = "policies",
 	.summary = "List, show, put or delete policies",
 	.usage = "[list] [--names]\nshow NAME\nput FILE\ndelete NAME...",
-	.details = "FILE holds a policy, a list of them, or {\"policies\": [...]}; - is the standard input.\n"
-		   "What show prints can be changed and put again. Needs a token with the scope admin where\n"
+	.details = "FILE holds a policy, a list of them, or {\"policies\": [...]}; - is the "
+		   "standard input.\n"
+		   "What show prints can be changed and put again. Needs a token with the scope "
+		   "admin where\n"
 		   "the agent wants tokens.",
 	.examples = "kovactl policies\n"
 		    "kovactl policies show captcha-submit > p.json\n"

@@ -6,5 +6,8 @@
 /* Can execvp() run it? EXIT_ALLOWED, EXIT_NOT_FOUND or EXIT_CANNOT_RUN, as a shell has them. */
 int program_find(const char *name);
 
-/* Becomes argv[0]. Returns only on failure: a complaint was made, and which of the two above it is. */
+/*
+ * Becomes argv[0]. Returns only on failure: a complaint was made, and which of the two above it
+ * is.
+ */
 int program_become(char **argv);

@@ -120,7 +120,8 @@ static int open_http_at(struct session *s, struct slice info)
 	kova_status status = info_http_address(info, &s->address, &address);
 	if (status != KOVA_OK) {
 		complain("the agent at %s tells no HTTP address", session_agent_text(s));
-		hint("this command needs \"listen\": {\"http\": \"HOST:PORT\"} in its configuration");
+		hint("this command needs \"listen\": {\"http\": \"HOST:PORT\"} in its "
+		     "configuration");
 		return EXIT_UNREACHABLE;
 	}
 	if (agent_http_open(&address, s->token, &s->http) != KOVA_OK) {

@@ -1,6 +1,7 @@
 /*
- * What one run of kovactl knows: the options of every subcommand, and the connections to the agent, opened when first used.
- * The functions that ask the agent say on stderr what went wrong and return an exit status.
+ * What one run of kovactl knows: the options of every subcommand, and the connections to the
+ * agent, opened when first used. The functions that ask the agent say on stderr what went wrong
+ * and return an exit status.
  */
 #pragma once
 
@@ -46,9 +47,9 @@ int session_call(struct session *s, const struct resp_words *words, uint64_t wit
 int session_open_http(struct session *s);
 
 /*
- * One HTTP request to the agent, `target` with its query. Its code is 2xx when EXIT_ALLOWED is returned, and *ret_body (the
- * caller's) is its JSON, NULL where the body was empty; otherwise what the problem details say was said on stderr.
- * `ret_body` may be NULL.
+ * One HTTP request to the agent, `target` with its query. Its code is 2xx when EXIT_ALLOWED is
+ * returned, and *ret_body (the caller's) is its JSON, NULL where the body was empty; otherwise
+ * what the problem details say was said on stderr. `ret_body` may be NULL.
  */
 int session_http(struct session *s, const char *method, const char *target, const json_t *body,
 		 json_t **ret_body);
@@ -57,7 +58,10 @@ int session_http(struct session *s, const char *method, const char *target, cons
 int session_http_get(struct session *s, const char *path, const char *policy, const char *key,
 		     json_t **ret_body);
 
-/* Says that `e` kept us from the agent or that it refused, and what to do; returns the exit status. */
+/*
+ * Says that `e` kept us from the agent or that it refused, and what to do; returns the exit
+ * status.
+ */
 int session_failed(const struct session *s, kova_status status, const struct agent_error *e);
 
 /* What the user calls the agent. */

@@ -18,6 +18,7 @@ struct table {
 
 void table_init(struct table *t, const char *const *heads, unsigned columns);
 void table_release(struct table *t);
-void table_cell(struct table *t, const char *text); /* row after row; NULL: an empty one; copied, made safe */
+void table_cell(struct table *t,
+		const char *text); /* row after row; NULL: an empty one; copied, made safe */
 /* On stdout. Returns EXIT_ALLOWED, or EXIT_USAGE after a complaint. */
 int table_print(const struct table *t);

@@ -48,7 +48,8 @@ static void word(struct arguments *a, struct take *t, const char *text)
 	else if (t->key == NULL)
 		t->key = text;
 	else
-		arguments_error(a, "\"%s\" is one word too many; further pairs begin with --and", text);
+		arguments_error(a, "\"%s\" is one word too many; further pairs begin with --and",
+				text);
 }
 
 static void option(struct arguments *a, struct take *t, int id, const char *value)
@@ -116,8 +117,9 @@ static int run(struct session *s, struct arguments *a)
 static const struct option_spec options[] = {
 	{'c', "cost", "N", "how much to take, 1 to 1000000000 (else 1); after --and, of that pair"},
 	{'a', "and", NULL, "another pair POLICY KEY follows: all are taken, or none"},
-	{'w', "wait", "DURATION", "wait for its turn up to so long, as 250ms or 10s (at most 1d);\n"
-				  "the policy's max_wait cuts it"},
+	{'w', "wait", "DURATION",
+	 "wait for its turn up to so long, as 250ms or 10s (at most 1d);\n"
+	 "the policy's max_wait cuts it"},
 	{'i', "id", "ID", "asked again with this id within 60 s, it is charged once"},
 	{'r', "receipt", NULL, "print a receipt, by which it can be given back"},
 	{0},
@@ -126,7 +128,8 @@ static const struct option_spec options[] = {
 const struct command command_take = {
 	.name = "take",
 	.summary = "Take from a limit, now or not at all",
-	.usage = "POLICY KEY [--cost N] [--and POLICY KEY [--cost N]]... [--wait DURATION] [--id ID]",
+	.usage = "POLICY KEY [--cost N] [--and POLICY KEY [--cost N]]... [--wait DURATION] [--id "
+		 "ID]",
 	.details = "Exit status: 0 allowed, 1 refused.",
 	.examples = "kovactl take captcha-submit worker-1\n"
 		    "kovactl take api acme/u7 --cost 5 --and captcha-submit worker-1\n"

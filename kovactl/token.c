@@ -7,7 +7,10 @@
 
 enum { TOKEN_MAX = 4096 };
 
-/* The one word in `text`, which is changed; NULL: there is none, more than one, or a character that no token has. */
+/*
+ * The one word in `text`, which is changed; NULL: there is none, more than one, or a character
+ * that no token has.
+ */
 static char *one_word(char *text)
 {
 	static const char space[] = " \t\r\n";

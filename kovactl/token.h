@@ -1,5 +1,6 @@
 /*
- * The agent's token, from a file or the environment: never from the command line, which others can see, and never shown.
+ * The agent's token, from a file or the environment: never from the command line, which others
+ * can see, and never shown.
  */
 #pragma once
 
@@ -7,8 +8,9 @@
 #include "core/status.h"
 
 /*
- * The token in `file`, or if that is NULL in $KOVA_TOKEN; *ret_token is the caller's (token_free), NULL when there is neither.
- * KOVA_EIO: the file can't be read. KOVA_EPROTO: it does not hold one word.
+ * The token in `file`, or if that is NULL in $KOVA_TOKEN; *ret_token is the caller's
+ * (token_free), NULL when there is neither. KOVA_EIO: the file can't be read. KOVA_EPROTO: it
+ * does not hold one word.
  */
 KOVA_MUST_CHECK kova_status token_read(const char *file, char **ret_token,
 				       struct agent_error *ret_error);

@@ -132,10 +132,11 @@ void verdict_print(const struct verdict *v)
 
 json_t *verdict_json(const struct verdict *v)
 {
-	json_t *json = json_pack("{s:b, s:I, s:I, s:I, s:I, s:s}", "allowed", v->allowed, "remaining",
-				 (json_int_t)v->remaining, "limit", (json_int_t)v->limit,
-				 "retry_after_ms", (json_int_t)v->retry_after_ms, "reset_after_ms",
-				 (json_int_t)v->reset_after_ms, "reason", v->reason);
+	json_t *json =
+		json_pack("{s:b, s:I, s:I, s:I, s:I, s:s}", "allowed", v->allowed, "remaining",
+			  (json_int_t)v->remaining, "limit", (json_int_t)v->limit, "retry_after_ms",
+			  (json_int_t)v->retry_after_ms, "reset_after_ms",
+			  (json_int_t)v->reset_after_ms, "reason", v->reason);
 
 	if (json != NULL && v->receipt[0] != '\0' &&
 	    json_object_set_new(json, "receipt", json_string(v->receipt)) != 0) {

@@ -26,7 +26,10 @@ KOVA_MUST_CHECK kova_status verdict_parse(const redisReply *reply, struct verdic
 
 enum { VERDICT_REASON_MAX = 128 };
 
-/* The reason for people ("limited by user"); NULL when there is nothing to add ("ok"). Static or in `text`. */
+/*
+ * The reason for people ("limited by user"); NULL when there is nothing to add ("ok"). Static or
+ * in `text`.
+ */
 const char *verdict_reason(const struct verdict *v, char text[VERDICT_REASON_MAX]);
 
 /* Appends "14 of 20 left, full again in 600ms (limited by user)"; not made safe for a terminal. */

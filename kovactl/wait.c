@@ -1,10 +1,11 @@
 /*
  * kovactl wait: asks with WAIT until it is allowed, then becomes the command.
  *
- * The server cuts WAIT to the policy's max_wait and then answers wait_timeout: we ask again at once, behind those
- * who wait already. Refused without waiting (queue_full, a policy where nobody waits, an outage) we sleep for retry_after and a
- * little at random, so that many of us don't come back together. A lost connection is tried again for a while; every
- * try carries the same ID, so that it is charged once even when the reply that said so was lost.
+ * The server cuts WAIT to the policy's max_wait and then answers wait_timeout: we ask again at
+ * once, behind those who wait already. Refused without waiting (queue_full, a policy where nobody
+ * waits, an outage) we sleep for retry_after and a little at random, so that many of us don't
+ * come back together. A lost connection is tried again for a while; every try carries the same
+ * ID, so that it is charged once even when the reply that said so was lost.
  */
 #include <assert.h>
 #include <inttypes.h>
@@ -28,7 +29,7 @@ enum {
 	COST_MAX = 1000000000,
 	STEP_MAX_MS = 86400000, /* the longest WAIT that the protocol has */
 	NAP_MIN_MS = 100,
-	NAP_MAX_MS = 60000,      /* things change: a limit may be raised meanwhile */
+	NAP_MAX_MS = 60000, /* things change: a limit may be raised meanwhile */
 	NAP_SPREAD_MS = 1000,
 	RETRY_MAX_MS = 5000,
 	LOST_MAX_MS = 30000, /* how long a lost agent is looked for */
@@ -36,7 +37,7 @@ enum {
 
 struct wait {
 	const char *policy, *key, *cost;
-	char **command; /* NULL: only wait */
+	char **command;      /* NULL: only wait */
 	uint64_t timeout_ms; /* UINT64_MAX: none */
 	uint64_t begun_us;
 	char id[33];
@@ -110,6 +111,24 @@ static void nap(struct wait *w, uint64_t ms, const char *what)
 	}
 }
 
+/* The reply, while the seconds are counted on the terminal. */
+static kova_status receive(struct session *s, struct wait *w, uint64_t end_us,
+			   redisReply **ret_reply, struct agent_error *ret_error)
+{
+	kova_status status = KOVA_AGAIN;
+
+	while (status == KOVA_AGAIN && now_monotonic_us() < end_us) {
+		status = agent_resp_receive(s->resp, 1000, ret_reply, ret_error);
+		if (status == KOVA_AGAIN)
+			tell_waiting(w, "waiting for");
+	}
+	if (status == KOVA_AGAIN) {
+		agent_error_set(ret_error, "no answer in time");
+		return KOVA_ETIMEDOUT;
+	}
+	return status;
+}
+
 /* One TAKE with WAIT. KOVA_OK: *ret_verdict. */
 static kova_status ask(struct session *s, struct wait *w, struct verdict *ret_verdict,
 		       struct agent_error *ret_error)
@@ -121,21 +140,13 @@ static kova_status ask(struct session *s, struct wait *w, struct verdict *ret_ve
 	redisReply *reply;
 
 	snprintf(wait_text, sizeof wait_text, "%" PRIu64, step_ms);
-	const char *list[] = {"KOVA.TAKE", w->policy, w->key, "COST", w->cost, "WAIT", wait_text, "ID", w->id};
+	const char *list[] = {"KOVA.TAKE", w->policy, w->key, "COST", w->cost,
+			      "WAIT",      wait_text, "ID",   w->id};
 	for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
 		resp_words_add(&words, list[i]);
 	kova_status status = agent_resp_send(s->resp, &words, ret_error);
 	if (status == KOVA_OK)
-		status = KOVA_AGAIN;
-	while (status == KOVA_AGAIN && now_monotonic_us() < end_us) {
-		status = agent_resp_receive(s->resp, 1000, &reply, ret_error);
-		if (status == KOVA_AGAIN)
-			tell_waiting(w, "waiting for");
-	}
-	if (status == KOVA_AGAIN) {
-		agent_error_set(ret_error, "no answer in time");
-		return KOVA_ETIMEDOUT;
-	}
+		status = receive(s, w, end_us, &reply, ret_error);
 	if (status != KOVA_OK)
 		return status;
 	status = verdict_parse(reply, ret_verdict);
@@ -177,7 +188,7 @@ static void pause_for(struct wait *w, const struct verdict *v, uint64_t asked_us
 	uint64_t ms = v->retry_after_ms < 0 ? 1000 : (uint64_t)v->retry_after_ms;
 
 	if (strcmp(v->reason, "wait_timeout") == 0) {
-		/* Waited already, and only a max_wait of nearly nothing makes it necessary to sleep here. */
+		/* It waited already, unless max_wait is nearly nothing. */
 		if (now_monotonic_us() - asked_us > NAP_MIN_MS * 1000)
 			return;
 		ms = NAP_MIN_MS;
@@ -207,7 +218,8 @@ static int wait_turn(struct session *s, struct wait *w, struct verdict *ret_verd
 		}
 		if (ret_verdict->allowed || is_final(ret_verdict) || left_ms(w, 1) == 0)
 			break;
-		pause_for(w, ret_verdict, asked_us); /* at the latest until --timeout: then a last try */
+		pause_for(w, ret_verdict,
+			  asked_us); /* at the latest until --timeout: then a last try */
 	}
 	tell_end(w);
 	return exit_status != EXIT_ALLOWED ? exit_status : verdict_exit(ret_verdict);
@@ -259,7 +271,8 @@ static bool read_arguments(struct arguments *a, struct wait *w)
 		if (id == ARGUMENT_WORD)
 			word(a, w, value);
 		else if (id == 't')
-			arguments_duration(a, "--timeout", value, 0, TIMEOUT_MAX_MS, &w->timeout_ms);
+			arguments_duration(a, "--timeout", value, 0, TIMEOUT_MAX_MS,
+					   &w->timeout_ms);
 		else if (arguments_number(a, "--cost", value, 1, COST_MAX, &number))
 			w->cost = value;
 	}
@@ -309,7 +322,8 @@ const struct command command_wait = {
 	.name = "wait",
 	.summary = "Wait for a limit, then run a command",
 	.usage = "POLICY KEY [--timeout DURATION] [--cost N] [-- COMMAND [ARGUMENT]...]",
-	.details = "Without a command it only waits. Exit status: the command's; 1 not allowed in time,\n"
+	.details = "Without a command it only waits. Exit status: the command's; 1 not allowed in "
+		   "time,\n"
 		   "126 or 127 when the command cannot be run (then nothing is taken).",
 	.examples = "kovactl wait captcha-submit worker-1 -- curl -s https://api.example.com/\n"
 		    "kovactl wait api acme/u7 --timeout 30s && ./send",

@@ -1,6 +1,6 @@
 /*
- * kovactl watch: a peek again and again. On a terminal one line that is drawn over, elsewhere a line each time. An agent that goes
- * away after the first answer is said and looked for again.
+ * kovactl watch: a peek again and again. On a terminal one line that is drawn over, elsewhere a
+ * line each time. An agent that goes away after the first answer is said and looked for again.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -79,7 +79,8 @@ static void show_live(const struct watch *w, const struct verdict *v)
 		enum paint colour = verdict_paint(v);
 
 		printf(CURSOR_HIDE WRAP_OFF LINE_START "%s  %s", safe.ptr, paint(stdout, colour));
-		output_bar(stdout, verdict_part(v), verdict_whole(v), bar_width(safe.len + text.len));
+		output_bar(stdout, verdict_part(v), verdict_whole(v),
+			   bar_width(safe.len + text.len));
 		printf("%s  ", paint(stdout, PAINT_PLAIN));
 		output_text(stdout, text.ptr);
 		fputs(WRAP_ON, stdout);
@@ -206,7 +207,8 @@ static bool read_arguments(struct arguments *a, struct watch *w)
 
 	while ((id = arguments_next(a, &value)) != ARGUMENT_END) {
 		if (id == 'e')
-			arguments_duration(a, "--every", value, EVERY_MIN_MS, EVERY_MAX_MS, &w->every_ms);
+			arguments_duration(a, "--every", value, EVERY_MIN_MS, EVERY_MAX_MS,
+					   &w->every_ms);
 		else if (id == 'n')
 			arguments_number(a, "--count", value, 1, UINT32_MAX, &w->count);
 		else if (w->policy == NULL)
@@ -241,7 +243,8 @@ const struct command command_watch = {
 	.name = "watch",
 	.summary = "Watch what is left of a limit",
 	.usage = "POLICY KEY [--every DURATION] [--count N]",
-	.details = "A live line on a terminal, else a line each time. It only looks and takes nothing.",
+	.details = "A live line on a terminal, else a line each time. It only looks and takes "
+		   "nothing.",
 	.examples = "kovactl watch captcha-submit worker-1\n"
 		    "kovactl watch api acme --every 250ms --json",
 	.options = options,

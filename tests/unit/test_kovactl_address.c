@@ -39,8 +39,9 @@ Test(kovactl_address, unix_path)
 
 Test(kovactl_address, other_forms_are_refused)
 {
-	static const char *const bad[] = {"",     "host",   ":7411",   "host:",	  "host:x",  "host:-1",
-					  "::1:7411", "[]:1", "[::1]", "host:123456", "unix:"};
+	static const char *const bad[] = {
+		"",         "host", ":7411", "host:",       "host:x", "host:-1",
+		"::1:7411", "[]:1", "[::1]", "host:123456", "unix:"};
 	struct address a;
 
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
@@ -78,7 +79,8 @@ Test(kovactl_address, every_interface)
 
 Test(kovactl_info, a_field_is_found_whole)
 {
-	struct slice info = SLICE("# Server\r\nkova_http_x:no\r\nkova_version:0.1.0\r\nkova_http:[::1]:7412");
+	struct slice info =
+		SLICE("# Server\r\nkova_http_x:no\r\nkova_version:0.1.0\r\nkova_http:[::1]:7412");
 	struct slice value;
 
 	cr_assert(info_field(info, "kova_version", &value));

@@ -22,7 +22,7 @@ Test(kovactl_duration, every_unit)
 
 Test(kovactl_duration, other_forms_are_refused_and_leave_the_result_alone)
 {
-	static const char *const bad[] = {"", "s", "10", "-1s", "+1s", "1.5s", " 1s", "1s ",
+	static const char *const bad[] = {"",    "s",  "10",   "-1s",  "+1s",  "1.5s", " 1s", "1s ",
 					  "1 s", "1S", "1sec", "1e3s", "0x1s", "1s1s", "ms"};
 	uint64_t ms = 42;
 
@@ -45,7 +45,8 @@ static void expect(uint64_t ms, const char *text)
 	char written[DURATION_TEXT_MAX];
 
 	duration_write(ms, written);
-	cr_assert_str_eq(written, text, "%llu ms: %s, not %s", (unsigned long long)ms, written, text);
+	cr_assert_str_eq(written, text, "%llu ms: %s, not %s", (unsigned long long)ms, written,
+			 text);
 }
 
 Test(kovactl_duration, people_read_two_units_rounded_up)
@@ -68,7 +69,7 @@ Test(kovactl_duration, people_read_two_units_rounded_up)
 
 Test(kovactl_duration, exact_text_comes_back_the_same)
 {
-	static const uint64_t lengths[] = {0,     1,     999,   1000,    1500,	   60000,
+	static const uint64_t lengths[] = {0,     1,     999,     1000,     1500,      60000,
 					   61000, 90000, 3600000, 86400000, 604800000, 604800001};
 	char text[DURATION_TEXT_MAX];
 

@@ -13,7 +13,8 @@ static const char *name_at(const void *names, size_t i)
 
 static const char *nearest(const char *text)
 {
-	static const char *const names[] = {"take", "peek", "wait", "watch", "policies", "override", NULL};
+	static const char *const names[] = {"take",     "peek",     "wait", "watch",
+					    "policies", "override", NULL};
 
 	return nearest_find(text, name_at, names);
 }
@@ -59,7 +60,8 @@ Test(kovactl_output, no_control_character_reaches_a_terminal)
 	expect_safe(SLICE("plain text"), "plain text");
 	expect_safe(SLICE("a\x1b[2Jb"), "a\\x1b[2Jb");
 	expect_safe(SLICE("a\r\nb\x7f"), "a\\x0d\\x0ab\\x7f");
-	expect_safe(SLICE("\xc2\x9b"), "\\xc2\\x9b"); /* CSI as one character: what is no UTF-8 alone follows */
+	expect_safe(SLICE("\xc2\x9b"),
+		    "\\xc2\\x9b"); /* CSI as one character: what is no UTF-8 alone follows */
 	expect_safe(SLICE("gr\xc3\xbc\xc3\x9f"), "gr\xc3\xbc\xc3\x9f");
 	expect_safe(SLICE("\xff\xfe"), "\\xff\\xfe");
 	expect_safe(SLICE(""), "");
@@ -80,8 +82,8 @@ static redisReply string(char *text)
 static kova_status parse(long long allowed, char *reason, size_t elements, struct verdict *v)
 {
 	char receipt[] = "abc";
-	redisReply items[] = {integer(allowed), integer(7), integer(20), integer(-1), integer(1500),
-			      string(reason), string(receipt)};
+	redisReply items[] = {integer(allowed), integer(7),     integer(20),    integer(-1),
+			      integer(1500),    string(reason), string(receipt)};
 	redisReply *pointers[7];
 
 	for (size_t i = 0; i < 7; i++)
@@ -134,7 +136,11 @@ static void expect_summary(const struct verdict *v, const char *expected)
 
 Test(kovactl_verdict, says_what_is_left_and_when_again)
 {
-	struct verdict v = {.allowed = true, .remaining = 19, .limit = 20, .reset_after_ms = 100, .reason = "ok"};
+	struct verdict v = {.allowed = true,
+			    .remaining = 19,
+			    .limit = 20,
+			    .reset_after_ms = 100,
+			    .reason = "ok"};
 
 	expect_summary(&v, "19 of 20 left, full again in 100ms");
 	v.reset_after_ms = 0;
