@@ -98,6 +98,11 @@ kova_status agent_resp_open(const struct address *address, const char *token,
 	return KOVA_OK;
 }
 
+bool agent_resp_is_lost(kova_status status)
+{
+	return status == KOVA_ECONN || status == KOVA_ETIMEDOUT || status == KOVA_EPROTO;
+}
+
 void agent_resp_close(struct agent_resp *a)
 {
 	if (a == NULL)

@@ -30,6 +30,8 @@ struct agent_resp;
 KOVA_MUST_CHECK kova_status agent_resp_open(const struct address *address, const char *token,
 					    struct agent_resp **ret_agent,
 					    struct agent_error *ret_error);
+/* Is the connection of no use any more after `status`, and might a new one help? */
+bool agent_resp_is_lost(kova_status status);
 void agent_resp_close(struct agent_resp *a); /* NULL is nothing */
 
 /* Sends a command, whole. KOVA_ECONN, KOVA_ETIMEDOUT: the connection is of no use any more. */

@@ -43,6 +43,17 @@ kova_status verdict_parse(const redisReply *reply, struct verdict *ret_verdict)
 	return KOVA_OK;
 }
 
+kova_status verdict_take(redisReply *reply, struct verdict *ret_verdict,
+			 struct agent_error *ret_error)
+{
+	kova_status status = verdict_parse(reply, ret_verdict);
+
+	freeReplyObject(reply);
+	if (status != KOVA_OK)
+		agent_error_set(ret_error, "its answer has a form that this kovactl does not know");
+	return status;
+}
+
 const char *verdict_reason(const struct verdict *v, char text[VERDICT_REASON_MAX])
 {
 	static const struct {
@@ -153,18 +164,16 @@ int verdict_exit(const struct verdict *v)
 
 int verdict_ask(struct session *s, const struct resp_words *words, uint64_t within_ms)
 {
+	struct agent_error error;
 	struct verdict v;
 	redisReply *reply;
 	int exit_status = session_call(s, words, within_ms, &reply);
 
 	if (exit_status != EXIT_ALLOWED)
 		return exit_status;
-	kova_status status = verdict_parse(reply, &v);
-	freeReplyObject(reply);
-	if (status != KOVA_OK) {
-		complain("the agent's answer has a form that this kovactl does not know");
-		return EXIT_UNREACHABLE;
-	}
+	kova_status status = verdict_take(reply, &v, &error);
+	if (status != KOVA_OK)
+		return session_failed(s, status, &error);
 	if (s->json)
 		exit_status = output_json(verdict_json(&v));
 	else

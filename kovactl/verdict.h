@@ -24,6 +24,10 @@ struct verdict {
 /* From take's array of six, or seven with a receipt. KOVA_EPROTO: it is no such array. */
 KOVA_MUST_CHECK kova_status verdict_parse(const redisReply *reply, struct verdict *ret_verdict);
 
+/* The same; takes `reply`, and says in *ret_error what is wrong. */
+KOVA_MUST_CHECK kova_status verdict_take(redisReply *reply, struct verdict *ret_verdict,
+					 struct agent_error *ret_error);
+
 enum { VERDICT_REASON_MAX = 128 };
 
 /*

@@ -147,16 +147,7 @@ static kova_status ask(struct session *s, struct wait *w, struct verdict *ret_ve
 	kova_status status = agent_resp_send(s->resp, &words, ret_error);
 	if (status == KOVA_OK)
 		status = receive(s, w, end_us, &reply, ret_error);
-	if (status != KOVA_OK)
-		return status;
-	status = verdict_parse(reply, ret_verdict);
-	freeReplyObject(reply);
-	return status;
-}
-
-static bool is_lost(kova_status status)
-{
-	return status == KOVA_ECONN || status == KOVA_ETIMEDOUT || status == KOVA_EPROTO;
+	return status == KOVA_OK ? verdict_take(reply, ret_verdict, ret_error) : status;
 }
 
 /* Looks for the agent again, more and more rarely. KOVA_OK: connected. */
@@ -167,7 +158,7 @@ static kova_status reconnect(struct session *s, struct wait *w, struct agent_err
 	kova_status status = KOVA_ECONN;
 
 	session_disconnect(s);
-	while (is_lost(status) && left_ms(w, 1) > 0 &&
+	while (agent_resp_is_lost(status) && left_ms(w, 1) > 0 &&
 	       now_monotonic_us() - lost_us < (uint64_t)LOST_MAX_MS * 1000) {
 		nap(w, nap_ms, "the agent is gone; looking for it again for");
 		nap_ms = nap_ms * 2 > RETRY_MAX_MS ? RETRY_MAX_MS : nap_ms * 2;
@@ -207,7 +198,7 @@ static int wait_turn(struct session *s, struct wait *w, struct verdict *ret_verd
 	while (exit_status == EXIT_ALLOWED) {
 		uint64_t asked_us = now_monotonic_us();
 		kova_status status = ask(s, w, ret_verdict, &error);
-		if (is_lost(status)) {
+		if (agent_resp_is_lost(status)) {
 			status = reconnect(s, w, &error);
 			if (status == KOVA_OK)
 				continue;

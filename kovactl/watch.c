@@ -90,9 +90,25 @@ static void show_live(const struct watch *w, const struct verdict *v)
 	buf_release(&safe);
 }
 
+/* A key need not be text: what JSON cannot hold is written as people see it. */
+static json_t *json_bytes(const char *bytes)
+{
+	json_t *json = json_string(bytes);
+	struct buf safe = {0};
+
+	if (json != NULL)
+		return json;
+	output_safe(&safe, slice_of(bytes));
+	if (!buf_failed(&safe))
+		json = json_stringn(safe.ptr, safe.len);
+	buf_release(&safe);
+	return json;
+}
+
 static int show_json(const struct watch *w, const struct verdict *v, const char *at)
 {
-	json_t *json = json_pack("{s:s, s:s*, s:s*}", "at", at, "policy", w->policy, "key", w->key);
+	json_t *json = json_pack("{s:s, s:o, s:o}", "at", at, "policy", json_bytes(w->policy),
+				 "key", json_bytes(w->key));
 	json_t *fields = verdict_json(v);
 
 	if (json == NULL || fields == NULL || json_object_update(json, fields) != 0) {
@@ -154,16 +170,7 @@ static kova_status ask(struct session *s, const struct watch *w, struct verdict 
 	resp_words_add(&words, w->policy);
 	resp_words_add(&words, w->key);
 	status = agent_resp_call(s->resp, &words, RESP_TIMEOUT_MS, &reply, ret_error);
-	if (status == KOVA_OK) {
-		status = verdict_parse(reply, ret_verdict);
-		freeReplyObject(reply);
-	}
-	return status;
-}
-
-static bool is_lost(kova_status status)
-{
-	return status == KOVA_ECONN || status == KOVA_ETIMEDOUT || status == KOVA_EPROTO;
+	return status == KOVA_OK ? verdict_take(reply, ret_verdict, ret_error) : status;
 }
 
 static void nap_until(uint64_t end_us)
@@ -186,7 +193,7 @@ static int watch(struct session *s, const struct watch *w)
 
 		if (status == KOVA_OK) {
 			exit_status = show(s, w, &v);
-		} else if (is_lost(status)) {
+		} else if (agent_resp_is_lost(status)) {
 			session_disconnect(s);
 			show_lost(s, w, &error);
 		} else {

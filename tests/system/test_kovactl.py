@@ -132,6 +132,43 @@ class CommandLine(Kovactl):
                 self.assertIn("nothing was taken", self.kovactl("wait", "p", "k", "--", command, expect=status)[1])
 
 
+class Documents(Kovactl):
+    """The man page and the completions know what --help tells."""
+
+    def read(self, name):
+        with open(os.path.join(harness.SOURCE, name), encoding="utf-8") as file:
+            return file.read()
+
+    def test_every_command_and_option(self):
+        man = self.read("docs/man/kovactl.1").replace("Fl -", "--")
+        bash = self.read("kovactl/completion/kovactl.bash")
+        zsh = self.read("kovactl/completion/_kovactl")
+        fish = self.read("kovactl/completion/kovactl.fish")
+        for command in re.findall(r"^  ([a-z]+) {2,}[A-Z]", self.kovactl("--help")[0], re.M):
+            self.assertRegex(man, rf"(?m)^\.It Cm {command}\b")
+            self.assertRegex(bash, rf"commands='.*\b{command}\b")
+            self.assertIn(f"'{command}:", zsh)
+            self.assertIn(f"-a {command} ", fish)
+            for option in re.findall(r"^  --([a-z-]+)", self.kovactl(command, "--help")[0], re.M):
+                with self.subTest(command=command, option=option):
+                    self.assertRegex(man, rf"--{option}\b|\| -{option}\b")
+                    self.assertIn(f"--{option}", bash)
+                    self.assertIn(f"--{option}[", zsh)
+                    self.assertRegex(fish, rf"-l {option}\b")
+
+    def test_bash_completes(self):
+        harness.require("bash")
+        script = os.path.join(harness.SOURCE, "kovactl/completion/kovactl.bash")
+        for line, expected in ((["kovactl", "ov"], "override"), (["kovactl", "policies", "sh"], "show"),
+                               (["kovactl", "override", "set", "p", "k", "--unt"], "--until"),
+                               (["kovactl", "take", "--rec"], "--receipt"), (["kovactl", "take", "p"], "")):
+            with self.subTest(line=line):
+                done = subprocess.run(["bash", "-c", f'. "{script}"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); '
+                                       '_kovactl; echo "${COMPREPLY[*]}"', "bash", *line], check=True,
+                                      capture_output=True, text=True, env=self.environment(), timeout=harness.PATIENCE)
+                self.assertEqual((done.stdout.strip(), done.stderr), (expected, ""))
+
+
 class WithAgent(Kovactl):
     def setUp(self):
         super().setUp()
