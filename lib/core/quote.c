@@ -7,7 +7,10 @@ static bool continues(struct slice text, size_t at)
 	return at < text.len && ((unsigned char)text.ptr[at] & 0xc0) == 0x80;
 }
 
-/* The second byte's range depends on the first: no overlong forms, no surrogates, nothing above U+10FFFF. */
+/*
+ * The second byte's range depends on the first: no overlong forms, no surrogates, nothing above
+ * U+10FFFF.
+ */
 static bool second_fits(unsigned char first, unsigned char second)
 {
 	switch (first) {

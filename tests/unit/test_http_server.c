@@ -1,4 +1,7 @@
-/* HTTP/1.1 as its server speaks it, without sockets: every split of the input, the order of answers, bounds. */
+/*
+ * HTTP/1.1 as its server speaks it, without sockets: every split of the input, the order of
+ * answers, bounds.
+ */
 #include <criterion/criterion.h>
 #include <stdio.h>
 

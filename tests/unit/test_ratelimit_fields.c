@@ -1,4 +1,7 @@
-/* The draft's own examples (draft-ietf-httpapi-ratelimit-headers-10), and how long a refused caller waits. */
+/*
+ * The draft's own examples (draft-ietf-httpapi-ratelimit-headers-10), and how long a refused caller
+ * waits.
+ */
 #include <criterion/criterion.h>
 
 #include "core/ratelimit_fields.h"
@@ -47,7 +50,10 @@ Test(ratelimit_fields, examples_of_the_contract)
 	buf_release(&b);
 }
 
-/* RFC 9651: quotes and backslashes are escaped, integers have at most 15 digits; 0 and never give no t. */
+/*
+ * RFC 9651: quotes and backslashes are escaped, integers have at most 15 digits; 0 and never give
+ * no t.
+ */
 Test(ratelimit_fields, bounds)
 {
 	const struct ratelimit items[] = {
