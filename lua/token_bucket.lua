@@ -8,7 +8,8 @@
 --          now. code names the scale, the largest of 1, 10, 1000, 10^6 that divides every debt of this limit. So the
 --          text is an integer of at most 63 bits unless the burst is huge, and Redis needs no string object for it.
 -- Refill   in whole quanta counted from the epoch, so none is lost however often it is asked. A clock that went back to
---          before the state's time refills nothing.
+--          before the state's time refills nothing, and the state keeps that time: should the clock come back, what
+--          passed meanwhile is not refilled twice.
 -- Limit    {cap, p, q, scale, code}, cap in millionths of a token; cap 0 denies all
 -- Expires  60 s after it is full again, rounded up to a second
 -- Twin     lib/core/bucket.c
@@ -26,6 +27,7 @@ if plain == 1 then
   local debts, first_taken, taken_under = {}, {}, {}
   local out, o, n_taken = {nonce, now}, 2, 0
   local last, cap, p, q, phase
+  local ahead -- by key: how many tenths its state is later than now, where the clock went back
 
   for i = 1, 3 * n_ops, 3 do
     local limit, key = ops[i], ops[i + 1]
@@ -54,6 +56,9 @@ if plain == 1 then
             if debt < 0 then
               debt = 0
             end
+          else
+            ahead = ahead or {}
+            ahead[key] = 1000000000 - ago
           end
         end
       end
@@ -117,8 +122,8 @@ if plain == 1 then
       local from = tenth * 100000
       back = (now - now % q - from + from % q) / q * p
     end
-    local debt = debts[key]
-    local expiry = now + debt / p * q
+    local debt, kept = debts[key], ahead and ahead[key]
+    local expiry = now + debt / p * q + (kept or 0) * 100000
     if expiry > forever then
       expiry = forever
     end
@@ -128,8 +133,9 @@ if plain == 1 then
       expiry_text = format('%d000', expiry)
       expiry_texts[expiry] = expiry_text
     end
-    debt = debt + back + scale - 1
-    call('SET', keys[key], format('%d', (debt - debt % scale) / scale * 4 + code) .. cycle_text, 'PXAT', expiry_text)
+    debt = debt + (kept and 0 or back) + scale - 1
+    local time = kept and format('%09d', (cycle + kept) % 1000000000) or cycle_text
+    call('SET', keys[key], format('%d', (debt - debt % scale) / scale * 4 + code) .. time, 'PXAT', expiry_text)
   end
   return pack_fields('<dd' .. string.rep('BHddd', n_ops), unpack(out, 1, o))
 end
@@ -181,17 +187,19 @@ local function bucket_load(key, text, l)
     return {debt = 0}
   end
   local code, ago = scaled % 4, (cycle - time) % 1000000000
-  local debt = (scaled - code) / 4 * bucket_scales[code]
+  local s = {debt = (scaled - code) / 4 * bucket_scales[code]}
   if ago < 500000000 then
-    debt = debt - bucket_credit(l, tenth - ago)
-    if debt < 0 then
-      debt = 0
+    s.debt = s.debt - bucket_credit(l, tenth - ago)
+    if s.debt < 0 then
+      s.debt = 0
     end
+  elseif s.debt > 0 then
+    s.ahead = 1000000000 - ago
   end
-  if debt > l[1] then -- the limit was lowered: what is beyond it is forgotten, now
-    return {debt = l[1], changed = l[1] > 0}
+  if s.debt > l[1] then -- the limit was lowered: what is beyond it is forgotten, now
+    s.debt, s.changed = l[1], l[1] > 0
   end
-  return {debt = debt}
+  return s
 end
 
 local function bucket_wait(s, l, cost)
@@ -223,8 +231,11 @@ local function bucket_save(key, s, l)
   if s.debt == 0 then
     return call('DEL', key)
   end
-  local stored = round_up(s.debt + bucket_credit(l, tenth), l[4])
-  call('SET', key, format('%d', stored * 4 + l[5]) .. cycle_text, 'PXAT', expiry_text(now + s.debt / l[2] * l[3]))
+  local ahead = s.ahead or 0
+  local stored = round_up(ahead > 0 and s.debt or s.debt + bucket_credit(l, tenth), l[4])
+  local time = format('%09d', (cycle + ahead) % 1000000000)
+  call('SET', key, format('%d', stored * 4 + l[5]) .. time, 'PXAT',
+    expiry_text(now + ahead * 100000 + s.debt / l[2] * l[3]))
 end
 
 algorithms[0] = {

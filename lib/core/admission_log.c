@@ -1,0 +1,130 @@
+#include "core/admission_log.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* As far as the script walks; beyond, the caller waits for the newest. */
+enum { WALK_MAX = 1024 };
+
+void admission_log_release(struct admission_log *g)
+{
+	free(g->entry);
+	*g = (struct admission_log){0};
+}
+
+static struct admission *entry_at(const struct admission_log *g, size_t i)
+{
+	return &g->entry[g->first + i];
+}
+
+void admission_log_expire(struct admission_log *g, uint64_t now_us, uint64_t span_us)
+{
+	while (g->n > 0 && entry_at(g, 0)->at_us + span_us <= now_us) {
+		g->total -= entry_at(g, 0)->weight;
+		g->first++;
+		g->n--;
+	}
+	if (g->n == 0)
+		g->first = 0;
+}
+
+/* Room for one more at the end: entries move to the front when half of the room is behind them. */
+static bool make_room(struct admission_log *g)
+{
+	size_t room = g->room == 0 ? 16 : g->room * 2;
+	struct admission *entry;
+
+	if (g->first + g->n < g->room)
+		return true;
+	if (g->first > 0 && g->first >= g->room / 2) {
+		memmove(g->entry, entry_at(g, 0), g->n * sizeof *g->entry);
+		g->first = 0;
+		return true;
+	}
+	entry = realloc(g->entry, room * sizeof *entry);
+	if (entry == NULL)
+		return false;
+	g->entry = entry;
+	g->room = room;
+	return true;
+}
+
+static void merge_latest(struct admission_log *g)
+{
+	struct admission *last = entry_at(g, g->n - 1);
+
+	entry_at(g, g->n - 2)->at_us = last->at_us;
+	entry_at(g, g->n - 2)->weight += last->weight;
+	g->n--;
+}
+
+bool admission_log_add(struct admission_log *g, uint64_t at_us, uint64_t weight, uint64_t name)
+{
+	size_t i;
+
+	if (g->n == ADMISSION_LOG_MAX)
+		merge_latest(g);
+	for (i = g->n; i > 0 && entry_at(g, i - 1)->at_us > at_us; i--)
+		;
+	g->total += weight;
+	if (i > 0 && name == 0 && entry_at(g, i - 1)->at_us == at_us && entry_at(g, i - 1)->name == 0) {
+		entry_at(g, i - 1)->weight += weight;
+		return true;
+	}
+	if (!make_room(g)) {
+		g->total -= weight;
+		return false;
+	}
+	memmove(entry_at(g, i + 1), entry_at(g, i), (g->n - i) * sizeof *g->entry);
+	*entry_at(g, i) = (struct admission){at_us, weight, name};
+	g->n++;
+	return true;
+}
+
+struct admission *admission_log_find(struct admission_log *g, uint64_t name)
+{
+	assert(name != 0);
+	for (size_t i = 0; i < g->n; i++)
+		if (entry_at(g, i)->name == name)
+			return entry_at(g, i);
+	return NULL;
+}
+
+void admission_log_remove(struct admission_log *g, struct admission *entry)
+{
+	size_t i = (size_t)(entry - entry_at(g, 0));
+
+	assert(i < g->n);
+	g->total -= entry->weight;
+	memmove(entry, entry + 1, (g->n - i - 1) * sizeof *entry);
+	g->n--;
+}
+
+/* µs until entries with a weight of `need` have left. */
+static uint64_t wait_us(const struct admission_log *g, uint64_t now_us, uint64_t span_us, uint64_t need)
+{
+	uint64_t left = 0;
+
+	for (size_t i = 0; i < g->n && i < WALK_MAX; i++) {
+		left += entry_at(g, i)->weight;
+		if (left >= need)
+			return entry_at(g, i)->at_us + span_us - now_us;
+	}
+	return entry_at(g, g->n - 1)->at_us + span_us - now_us;
+}
+
+void admission_log_verdict(const struct admission_log *g, uint64_t limit, uint64_t now_us, uint64_t span_us,
+			   uint64_t cost, bool allowed, struct limiter_verdict *ret_verdict)
+{
+	struct limiter_verdict v = {.allowed = allowed, .wait_us = VERDICT_NEVER};
+
+	v.remaining = limit > g->total ? limit - g->total : 0;
+	if (g->n > 0)
+		v.reset_us = entry_at(g, g->n - 1)->at_us + span_us - now_us;
+	if (allowed)
+		v.wait_us = (int64_t)wait_us(g, now_us, span_us, 1);
+	else if (cost <= limit && g->total > 0)
+		v.wait_us = (int64_t)wait_us(g, now_us, span_us, g->total + cost - limit);
+	*ret_verdict = v;
+}

@@ -1,0 +1,26 @@
+/*
+ * Token bucket. The state is what is missing to full, in µtokens, as of a whole tenth of a second; refilled
+ * from then on in whole quanta (limit.quantum_ut each limit.quantum_us, counted from the epoch), so no fraction is lost
+ * however often it is asked. Twin of lua/token_bucket.lua.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "core/limit.h"
+#include "core/verdict.h"
+
+/* All zeros: full. */
+struct bucket {
+	uint64_t debt_ut;  /* a multiple of the scale of the limit it was written under */
+	uint64_t stamp_us; /* a multiple of 100 ms */
+};
+
+void bucket_init_empty(struct bucket *b, const struct limit *l, uint64_t now_us);
+
+/* Takes `cost` (1..LIMIT_MAX) or nothing. A clock before the state's refills nothing. */
+void bucket_take(struct bucket *b, const struct limit *l, uint64_t now_us, uint64_t cost,
+		 struct limiter_verdict *ret_verdict);
+
+/* Gives `cost` back, at most up to full. */
+void bucket_give(struct bucket *b, const struct limit *l, uint64_t now_us, uint64_t cost);

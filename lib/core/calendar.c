@@ -1,0 +1,69 @@
+#include "core/calendar.h"
+
+#include <assert.h>
+
+#define UNKNOWN_WAIT_US INT64_C(1000000)
+
+/* How many edges are not after `now_us`. */
+static uint32_t edges_before(const struct calendar_edges *e, uint64_t now_us)
+{
+	uint32_t low = 0, high = e->n;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (e->edge_us[middle] <= now_us)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static bool edges_reach(const struct calendar_edges *e, uint64_t now_us)
+{
+	uint32_t n = edges_before(e, now_us);
+
+	return n > 0 && n < e->n;
+}
+
+void calendar_init_empty(struct calendar *c, const struct limit *l, uint64_t now_us)
+{
+	uint32_t n = edges_before(&l->edges, now_us);
+
+	*c = (struct calendar){n > 0 ? l->edges.edge_us[n - 1] : 0, l->limit};
+}
+
+/* Begins the window that `now_us` is in, unless a later one was begun (the clock went back). Returns its end. */
+static uint64_t roll_on(struct calendar *c, const struct calendar_edges *e, uint64_t now_us)
+{
+	uint64_t start_us = e->edge_us[edges_before(e, now_us) - 1];
+	uint32_t next;
+
+	if (c->start_us < start_us)
+		*c = (struct calendar){start_us, 0};
+	next = edges_before(e, c->start_us);
+	return e->edge_us[next < e->n ? next : e->n - 1];
+}
+
+void calendar_take(struct calendar *c, const struct limit *l, uint64_t now_us, uint64_t cost,
+		   struct limiter_verdict *ret_verdict)
+{
+	struct limiter_verdict v = {.wait_us = VERDICT_NEVER};
+	uint64_t end_us;
+
+	assert(cost >= 1 && cost <= LIMIT_MAX);
+	if (!edges_reach(&l->edges, now_us)) {
+		*ret_verdict = (struct limiter_verdict){.wait_us = UNKNOWN_WAIT_US};
+		return;
+	}
+	end_us = roll_on(c, &l->edges, now_us);
+	v.allowed = c->used + cost <= l->limit;
+	if (v.allowed)
+		c->used += cost;
+	if (cost <= l->limit)
+		v.wait_us = (int64_t)(end_us - now_us);
+	v.remaining = c->used < l->limit ? l->limit - c->used : 0;
+	v.reset_us = end_us - now_us;
+	*ret_verdict = v;
+}

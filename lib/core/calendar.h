@@ -1,0 +1,24 @@
+/*
+ * Calendar window: at most N in each day, week or month of a time zone, whose edges the caller brings
+ * (limit.edges). Twin of lua/calendar.lua.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "core/limit.h"
+#include "core/verdict.h"
+
+/* All zeros: nothing taken. */
+struct calendar {
+	uint64_t start_us; /* of the window that `used` belongs to */
+	uint64_t used;
+};
+
+/* As if the whole limit had been taken in this window. */
+void calendar_init_empty(struct calendar *c, const struct limit *l, uint64_t now_us);
+
+/* Takes `cost` (1..LIMIT_MAX) or nothing. Where the edges don't reach `now_us` nothing is given, to be asked again in a
+ * second, when the caller may have others. */
+void calendar_take(struct calendar *c, const struct limit *l, uint64_t now_us, uint64_t cost,
+		   struct limiter_verdict *ret_verdict);
