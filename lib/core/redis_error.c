@@ -1,0 +1,104 @@
+#include "core/redis_error.h"
+
+#include <string.h>
+
+static bool starts_with(struct slice text, struct slice word)
+{
+	return text.len >= word.len && memcmp(text.ptr, word.ptr, word.len) == 0 &&
+	       (text.len == word.len || text.ptr[word.len] == ' ');
+}
+
+static bool contains(struct slice text, struct slice word)
+{
+	for (size_t i = 0; i + word.len <= text.len; i++)
+		if (memcmp(text.ptr + i, word.ptr, word.len) == 0)
+			return true;
+	return false;
+}
+
+enum redis_error redis_error_kind(struct slice text)
+{
+	static const struct {
+		const char *word;
+		enum redis_error kind;
+	} kinds[] = {
+		{"READONLY", REDIS_ERROR_READONLY},
+		{"LOADING", REDIS_ERROR_UNREADY},
+		{"MASTERDOWN", REDIS_ERROR_UNREADY},
+		{"BUSY", REDIS_ERROR_UNREADY},
+		{"MOVED", REDIS_ERROR_MOVED},
+		{"ASK", REDIS_ERROR_ASK},
+		{"TRYAGAIN", REDIS_ERROR_TRYAGAIN},
+		{"CLUSTERDOWN", REDIS_ERROR_CLUSTERDOWN},
+	};
+
+	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+		if (starts_with(text, slice_of(kinds[i].word)))
+			return kinds[i].kind;
+	/* Before Redis 7 a script's error carries the server's own behind a dash. */
+	if (starts_with(text, SLICE("ERR")) && contains(text, SLICE("-READONLY ")))
+		return REDIS_ERROR_READONLY;
+	return REDIS_ERROR_OTHER;
+}
+
+/* 1 to 5 digits and nothing else, at most `most`. */
+static kova_status number_parse(struct slice text, uint32_t most, uint32_t *ret_number)
+{
+	uint32_t n = 0;
+
+	if (text.len < 1 || text.len > 5)
+		return KOVA_EPROTO;
+	for (size_t i = 0; i < text.len; i++) {
+		if (text.ptr[i] < '0' || text.ptr[i] > '9')
+			return KOVA_EPROTO;
+		n = n * 10 + (uint32_t)(text.ptr[i] - '0');
+	}
+	if (n > most)
+		return KOVA_EPROTO;
+	*ret_number = n;
+	return KOVA_OK;
+}
+
+kova_status redis_address_parse(struct slice text, struct slice *ret_host, uint16_t *ret_port)
+{
+	size_t colon = text.len;
+	uint32_t port;
+
+	while (colon > 0 && text.ptr[colon - 1] != ':')
+		colon--;
+	if (colon == 0)
+		return KOVA_EPROTO;
+	struct slice host = {text.ptr, colon - 1};
+	struct slice digits = {text.ptr + colon, text.len - colon};
+	if (number_parse(digits, UINT16_MAX, &port) != KOVA_OK || port == 0)
+		return KOVA_EPROTO;
+	if (host.len >= 2 && host.ptr[0] == '[' && host.ptr[host.len - 1] == ']')
+		host = (struct slice){host.ptr + 1, host.len - 2};
+	*ret_host = host;
+	*ret_port = (uint16_t)port;
+	return KOVA_OK;
+}
+
+kova_status redis_redirect_parse(struct slice text, struct redis_redirect *ret_redirect)
+{
+	const char *first = memchr(text.ptr, ' ', text.len);
+	struct redis_redirect redirect;
+	uint32_t slot;
+
+	enum redis_error kind = redis_error_kind(text);
+	if (first == NULL || (kind != REDIS_ERROR_MOVED && kind != REDIS_ERROR_ASK))
+		return KOVA_EPROTO;
+	const char *end = text.ptr + text.len;
+	const char *second = memchr(first + 1, ' ', (size_t)(end - first - 1));
+	if (second == NULL)
+		return KOVA_EPROTO;
+
+	struct slice digits = {first + 1, (size_t)(second - first - 1)};
+	struct slice address = {second + 1, (size_t)(end - second - 1)};
+	if (number_parse(digits, 16383, &slot) != KOVA_OK ||
+	    redis_address_parse(address, &redirect.host, &redirect.port) != KOVA_OK)
+		return KOVA_EPROTO;
+	redirect.slot = (uint16_t)slot;
+	*ret_redirect = redirect;
+	return KOVA_OK;
+}

@@ -1,0 +1,875 @@
+/*
+ * Happy path: waiting → (resolving) → connecting: TCP, TLS, AUTH, SELECT, ROLE, PING → up.
+ * A failure on the way, a lost connection, redis_link_drop(): lost(), and connecting again after a back-off.
+ * A command that is not answered in time, or an error like LOADING: probing, until a PING is answered in time; when
+ * nothing at all is heard for a while, the connection is dropped.
+ *
+ * Every command that hiredis accepted is a link_call. hiredis calls on_hiredis_reply() exactly once for each, at the
+ * latest when it frees the context; that frees the call, and tells its owner unless expire() did that before.
+ * hiredis lets go of a context by itself only through on_detached(); we do through disconnect().
+ */
+#include "io/redis_link.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <hiredis/async.h>
+#include <hiredis/hiredis.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "core/backoff.h"
+#include "io/redis_store.h"
+#include "io/redis_tls.h"
+#include "io/redis_uv.h"
+
+enum {
+	RETRY_MIN_MS = 50,
+	RETRY_MAX_MS = 2000,
+	PROBE_MAX_MS = 500,
+	STABLE_MS = 2000,       /* up for so long: the next loss is a new trouble, not the same one again */
+	SILENCE_MIN_MS = 1000,  /* never drop a silent connection before */
+	SILENCE_TIMEOUTS = 4,
+	REPLY_ELEMENTS_MAX = 1 << 18, /* of one array; the largest that we ask for is CLUSTER SLOTS */
+	KEEPALIVE_IDLE_S = 15,
+	KEEPALIVE_INTERVAL_S = 5,
+	KEEPALIVE_COUNT = 3,
+};
+
+#define NEVER UINT64_MAX
+
+enum link_state { LINK_WAITING, LINK_RESOLVING, LINK_CONNECTING, LINK_UP, LINK_PROBING, LINK_CLOSED };
+
+struct call_node {
+	struct call_node *prev, *next;
+};
+
+struct link_call {
+	struct call_node node; /* first; in link->waiting while nobody was told how it ended */
+	struct redis_link *link;
+	uint64_t deadline_ms;
+	bool waiting;
+	redis_link_reply *on_reply;
+	void *data;
+};
+
+struct redis_link {
+	struct redis_link_options options; /* strings owned */
+	uv_loop_t *loop;
+	uv_timer_t timer; /* the only one: see next_event() */
+	uint64_t armed_ms;
+	uv_idle_t turn; /* carries out redis_link_drop() */
+	uv_getaddrinfo_t resolve;
+	bool resolving;
+	bool outdated; /* … the name of another server than the one that is wanted now */
+	unsigned resolved; /* how often: the next address of a name is tried each time */
+	unsigned handles_open;
+
+	enum link_state state;
+	uint64_t at_ms; /* waiting: connect; connecting: give up; probing: send a PING; else NEVER */
+	enum { NOT_YET, REPORTED_DOWN, REPORTED_UP } reported;
+	struct backoff retry, probe;
+	bool hurry; /* lost on purpose: connect again at once */
+	uint64_t up_since_ms;
+
+	redisAsyncContext *ac; /* NULL: none, or hiredis is freeing it */
+	struct redis_uv *uv;
+	bool doomed; /* to be dropped in the next turn */
+	bool stray;  /* the server sent a reply that nobody had asked for */
+	bool probing;
+	const struct redisReplyObjectFunctions *reply_functions; /* hiredis' own */
+	unsigned expected;      /* replies that have not begun to arrive */
+	unsigned in_flight;     /* link_calls */
+	uint64_t in_time_ms;    /* when a reply last came in time */
+	uint64_t silent_ms;     /* nothing was heard since then, while something was asked */
+	struct call_node waiting; /* by deadline */
+	char why[256];
+
+	void (*on_closed)(void *data);
+	void *closed_data;
+};
+
+/* ---- small parts ---- */
+
+static void link_handle_gone(struct redis_link *link)
+{
+	assert(link->handles_open > 0);
+	if (--link->handles_open > 0)
+		return;
+	assert(link->state == LINK_CLOSED && link->in_flight == 0);
+	void (*on_closed)(void *) = link->on_closed;
+	void *data = link->closed_data;
+
+	free((char *)link->options.path);
+	free((char *)link->options.host);
+	free((char *)link->options.user);
+	free((char *)link->options.password);
+	free(link);
+	if (on_closed != NULL)
+		on_closed(data);
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+	link_handle_gone(handle->data);
+}
+
+static void report(struct redis_link *link, bool up)
+{
+	if (link->reported == (up ? REPORTED_UP : REPORTED_DOWN))
+		return;
+	link->reported = up ? REPORTED_UP : REPORTED_DOWN;
+	if (link->options.on_changed != NULL)
+		link->options.on_changed(up, link->why, link->options.data);
+}
+
+static void say_why(struct redis_link *link, const char *why)
+{
+	if (why != link->why)
+		snprintf(link->why, sizeof link->why, "%s", why);
+}
+
+/* ---- the timer ---- */
+
+static void on_timer(uv_timer_t *timer);
+
+static struct link_call *first_waiting(const struct redis_link *link)
+{
+	/* node is the first member of link_call */
+	return link->waiting.next != &link->waiting ? (struct link_call *)(void *)link->waiting.next : NULL;
+}
+
+static uint64_t silence_limit_ms(const struct redis_link *link)
+{
+	uint64_t limit = link->options.timeout_ms * SILENCE_TIMEOUTS;
+
+	return limit > SILENCE_MIN_MS ? limit : SILENCE_MIN_MS;
+}
+
+static uint64_t next_event(const struct redis_link *link)
+{
+	const struct link_call *call = first_waiting(link);
+	uint64_t at = link->at_ms;
+
+	if (call != NULL && call->deadline_ms < at)
+		at = call->deadline_ms;
+	if (link->state == LINK_PROBING && link->silent_ms + silence_limit_ms(link) < at)
+		at = link->silent_ms + silence_limit_ms(link);
+	return at;
+}
+
+static void arm_for(struct redis_link *link, uint64_t at)
+{
+	uint64_t now = uv_now(link->loop);
+
+	if (at >= link->armed_ms)
+		return; /* it fires early, does nothing and is armed anew: cheaper than exact */
+	link->armed_ms = at;
+	uv_timer_start(&link->timer, on_timer, at > now ? at - now : 0, 0);
+}
+
+static void arm(struct redis_link *link)
+{
+	if (link->state != LINK_CLOSED)
+		arm_for(link, next_event(link));
+}
+
+static void wait_until(struct redis_link *link, uint64_t at_ms)
+{
+	link->at_ms = at_ms;
+	arm(link);
+}
+
+/* ---- commands ---- */
+
+/* From the end: most calls have the latest deadline. */
+static void call_insert(struct redis_link *link, struct link_call *call)
+{
+	struct call_node *after = link->waiting.prev;
+
+	while (after != &link->waiting && ((struct link_call *)(void *)after)->deadline_ms > call->deadline_ms)
+		after = after->prev;
+	call->node.prev = after;
+	call->node.next = after->next;
+	after->next->prev = &call->node;
+	after->next = &call->node;
+	call->waiting = true;
+}
+
+static void call_remove(struct link_call *call)
+{
+	call->node.prev->next = call->node.next;
+	call->node.next->prev = call->node.prev;
+	call->waiting = false;
+}
+
+/* Something arrived. */
+static void heard(struct redis_link *link, bool in_time)
+{
+	uint64_t now = uv_now(link->loop);
+
+	link->silent_ms = now;
+	if (in_time)
+		link->in_time_ms = now;
+	else if (link->state == LINK_PROBING && !link->probing)
+		wait_until(link, now); /* it lives again: ask at once */
+}
+
+static void on_hiredis_reply(redisAsyncContext *ac, void *reply_, void *data)
+{
+	struct link_call *call = data;
+	struct redis_link *link = call->link;
+	const redisReply *reply = reply_;
+	bool waiting = call->waiting;
+	kova_status status;
+
+	link->in_flight--;
+	if (waiting)
+		call_remove(call);
+	if (reply == NULL || ac != link->ac || link->doomed) {
+		reply = NULL;
+		status = link->state == LINK_CLOSED ? KOVA_ECLOSED : KOVA_ECONN;
+	} else {
+		status = reply->type == REDIS_REPLY_ERROR ? KOVA_EREPLY : KOVA_OK;
+		heard(link, waiting && uv_now(link->loop) <= call->deadline_ms);
+	}
+	redis_link_reply *on_reply = waiting ? call->on_reply : NULL;
+	void *reply_data = call->data;
+	free(call);
+	if (on_reply != NULL)
+		on_reply(status, reply, reply_data);
+}
+
+static kova_status send_command(struct redis_link *link, struct slice command, uint64_t deadline_ms,
+				redis_link_reply *on_reply, void *data)
+{
+	struct link_call *call = malloc(sizeof(*call));
+
+	if (call == NULL)
+		return KOVA_ENOMEM;
+	*call = (struct link_call){
+		.link = link, .deadline_ms = deadline_ms, .on_reply = on_reply, .data = data};
+	if (redisAsyncFormattedCommand(link->ac, on_hiredis_reply, call, command.ptr, command.len) != REDIS_OK) {
+		free(call);
+		return KOVA_ENOMEM;
+	}
+	if (link->in_flight++ == 0)
+		link->silent_ms = uv_now(link->loop);
+	link->expected++;
+	call_insert(link, call);
+	arm_for(link, deadline_ms);
+	return KOVA_OK;
+}
+
+/* `argv` ends with NULL */
+static kova_status send_words(struct redis_link *link, const char *const *argv, uint64_t deadline_ms,
+			      redis_link_reply *on_reply)
+{
+	const char *words[4];
+	char *command = NULL;
+	int n = 0;
+
+	while (argv[n] != NULL) {
+		assert(n < 4);
+		words[n] = argv[n];
+		n++;
+	}
+	long long len = redisFormatCommandArgv(&command, n, words, NULL);
+	if (len < 0)
+		return KOVA_ENOMEM;
+	kova_status status =
+		send_command(link, (struct slice){command, (size_t)len}, deadline_ms, on_reply, link);
+	redisFreeCommand(command);
+	return status;
+}
+
+/* ---- losing the connection ---- */
+
+/* There is no connection (any more). */
+static void lost(struct redis_link *link, const char *why)
+{
+	uint64_t now = uv_now(link->loop);
+
+	if (link->state == LINK_UP || link->state == LINK_PROBING) {
+		link->options.counters->disconnects++;
+		if (now - link->up_since_ms >= STABLE_MS)
+			backoff_reset(&link->retry);
+	}
+	link->state = LINK_WAITING;
+	link->ac = NULL;
+	link->uv = NULL;
+	link->doomed = link->probing = false;
+	say_why(link, why);
+	wait_until(link, link->hurry ? now : now + backoff_next(&link->retry));
+	link->hurry = false;
+	report(link, false);
+}
+
+/* Ends the connection ourselves; from a callback of hiredis the context is freed when that returns. */
+static void disconnect(struct redis_link *link, const char *why)
+{
+	redisAsyncContext *ac = link->ac;
+
+	lost(link, why);
+	if (ac != NULL)
+		redisAsyncFree(ac);
+}
+
+static void on_detached(void *data)
+{
+	struct redis_link *link = data;
+
+	if (link->ac == NULL)
+		return; /* it was us */
+	const char *tls = link->options.tls != NULL ? redis_tls_error() : NULL;
+	if (link->doomed)
+		lost(link, link->why);
+	else if (link->stray)
+		lost(link, "the server sent a reply that was not asked for");
+	else if (tls != NULL)
+		lost(link, tls);
+	else
+		lost(link, link->ac->errstr != NULL && link->ac->errstr[0] != '\0' ? link->ac->errstr
+										  : "connection lost");
+}
+
+static void on_adapter_gone(void *data)
+{
+	link_handle_gone(data);
+}
+
+/* ---- logging in ---- */
+
+static void enter_up(struct redis_link *link)
+{
+	uint64_t now = uv_now(link->loop);
+
+	if (link->state == LINK_CONNECTING) {
+		link->options.counters->connects++;
+		link->up_since_ms = now;
+	}
+	link->state = LINK_UP;
+	link->in_time_ms = link->silent_ms = now;
+	link->at_ms = NEVER;
+	say_why(link, "connected");
+	report(link, true);
+}
+
+static bool error_is(const redisReply *reply, const char *word)
+{
+	return strncmp(reply->str, word, strlen(word)) == 0;
+}
+
+static void refuse(struct redis_link *link, const char *command, const redisReply *reply)
+{
+	snprintf(link->why, sizeof link->why, "%s: %s", command, reply->str);
+	disconnect(link, link->why);
+}
+
+/* A user who may not PING is logged in all the same. */
+static bool is_pong(kova_status status, const redisReply *reply)
+{
+	return status == KOVA_OK || (status == KOVA_EREPLY && error_is(reply, "NOPERM"));
+}
+
+static void on_auth(kova_status status, const redisReply *reply, void *data)
+{
+	struct redis_link *link = data;
+
+	if (status == KOVA_EREPLY && !link->options.auth_optional)
+		refuse(link, "AUTH", reply);
+}
+
+static void on_select(kova_status status, const redisReply *reply, void *data)
+{
+	if (status == KOVA_EREPLY)
+		refuse(data, "SELECT", reply);
+}
+
+/* ROLE may be forbidden or unknown to a proxy: then the first write tells. */
+static void on_role(kova_status status, const redisReply *reply, void *data)
+{
+	if (status == KOVA_OK && reply->type == REDIS_REPLY_ARRAY && reply->elements > 0 &&
+	    reply->element[0]->type == REDIS_REPLY_STRING && strcmp(reply->element[0]->str, "master") != 0)
+		disconnect(data, "the server is a replica");
+}
+
+static void on_last(kova_status status, const redisReply *reply, void *data)
+{
+	struct redis_link *link = data;
+
+	if (link->state != LINK_CONNECTING)
+		return;
+	if (is_pong(status, reply))
+		enter_up(link);
+	else if (status == KOVA_EREPLY)
+		refuse(link, "PING", reply);
+}
+
+/* The state's own time limit covers all of these. */
+static kova_status log_in(struct redis_link *link)
+{
+	const struct redis_link_options *o = &link->options;
+	kova_status status = KOVA_OK;
+	char db[16];
+
+	snprintf(db, sizeof db, "%u", (unsigned)o->db);
+	if (o->password != NULL && o->user != NULL)
+		status = send_words(link, (const char *[]){"AUTH", o->user, o->password, NULL}, NEVER, on_auth);
+	else if (o->password != NULL)
+		status = send_words(link, (const char *[]){"AUTH", o->password, NULL}, NEVER, on_auth);
+	if (status == KOVA_OK && o->db != 0)
+		status = send_words(link, (const char *[]){"SELECT", db, NULL}, NEVER, on_select);
+	if (status == KOVA_OK && o->want_master)
+		status = send_words(link, (const char *[]){"ROLE", NULL}, NEVER, on_role);
+	if (status == KOVA_OK)
+		status = send_words(link, (const char *[]){"PING", NULL}, NEVER, on_last);
+	return status;
+}
+
+/* ---- a reply that nobody asked for ----
+ * hiredis asserts that there is none. What a server sends must not end the process, so each reply is checked where
+ * hiredis begins to build it.
+ */
+
+static bool is_expected(const redisReadTask *task)
+{
+	struct redis_link *link = task->privdata;
+
+	if (task->parent != NULL)
+		return true;
+	if (link->expected == 0)
+		return !(link->stray = true);
+	link->expected--;
+	return true;
+}
+
+static const struct redisReplyObjectFunctions *functions_of(const redisReadTask *task)
+{
+	return ((struct redis_link *)task->privdata)->reply_functions;
+}
+
+static void *create_string(const redisReadTask *task, char *str, size_t len)
+{
+	return is_expected(task) ? functions_of(task)->createString(task, str, len) : NULL;
+}
+
+static void *create_array(const redisReadTask *task, size_t elements)
+{
+	return is_expected(task) ? functions_of(task)->createArray(task, elements) : NULL;
+}
+
+static void *create_integer(const redisReadTask *task, long long value)
+{
+	return is_expected(task) ? functions_of(task)->createInteger(task, value) : NULL;
+}
+
+static void *create_double(const redisReadTask *task, double value, char *str, size_t len)
+{
+	return is_expected(task) ? functions_of(task)->createDouble(task, value, str, len) : NULL;
+}
+
+static void *create_nil(const redisReadTask *task)
+{
+	return is_expected(task) ? functions_of(task)->createNil(task) : NULL;
+}
+
+static void *create_bool(const redisReadTask *task, int value)
+{
+	return is_expected(task) ? functions_of(task)->createBool(task, value) : NULL;
+}
+
+static void guard_replies(struct redis_link *link, redisReader *reader)
+{
+	static redisReplyObjectFunctions guarded = {
+		.createString = create_string,
+		.createArray = create_array,
+		.createInteger = create_integer,
+		.createDouble = create_double,
+		.createNil = create_nil,
+		.createBool = create_bool,
+		.freeObject = freeReplyObject,
+	};
+
+	link->reply_functions = reader->fn;
+	reader->fn = &guarded;
+	reader->privdata = link;
+	reader->maxelements = REPLY_ELEMENTS_MAX;
+}
+
+/* ---- connecting ---- */
+
+static void on_connected(const redisAsyncContext *ac, int status)
+{
+	struct redis_link *link = ac->data;
+
+	if (ac != link->ac)
+		return;
+	if (status != REDIS_OK) {
+		lost(link, ac->errstr != NULL && ac->errstr[0] != '\0' ? ac->errstr : "could not connect");
+		return; /* hiredis frees the context */
+	}
+	if (link->options.tls != NULL && !redis_tls_begin(link->options.tls, &link->ac->c, link->options.host)) {
+		const char *why = redis_tls_error();
+		disconnect(link, why != NULL ? why : "TLS could not begin");
+	} else if (log_in(link) != KOVA_OK) {
+		disconnect(link, "out of memory");
+	}
+}
+
+static void set_socket_options(const redisAsyncContext *ac)
+{
+	int on = 1, idle = KEEPALIVE_IDLE_S, interval = KEEPALIVE_INTERVAL_S, count = KEEPALIVE_COUNT;
+
+	fcntl(ac->c.fd, F_SETFD, FD_CLOEXEC);
+	if (ac->c.connection_type != REDIS_CONN_TCP)
+		return;
+	/* Each only helps to notice sooner: none is worth failing for. */
+	setsockopt(ac->c.fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+	setsockopt(ac->c.fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+	setsockopt(ac->c.fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
+	setsockopt(ac->c.fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
+}
+
+/* Gives `ac` to the loop and to the link, or frees it. */
+static void adopt(struct redis_link *link, redisAsyncContext *ac)
+{
+	const struct redis_uv_events events = {on_detached, on_adapter_gone, link};
+
+	if (ac == NULL || ac->err != 0 || redis_uv_attach(link->loop, ac, &events, &link->uv) != KOVA_OK) {
+		lost(link, ac != NULL && ac->err != 0 ? ac->errstr : "the socket can't be watched");
+		redisAsyncFree(ac);
+		return;
+	}
+	link->handles_open++;
+	link->ac = ac;
+	link->doomed = link->stray = link->probing = false;
+	link->expected = 0;
+	ac->data = link;
+	guard_replies(link, ac->c.reader);
+	set_socket_options(ac);
+	redisAsyncSetConnectCallback(ac, on_connected);
+}
+
+/* `address`: numeric, so that hiredis does not go and ask a name server, which would stop the loop. */
+static void connect_to(struct redis_link *link, const char *address)
+{
+	redisOptions options = {0};
+
+	link->state = LINK_CONNECTING;
+	if (link->options.path != NULL)
+		REDIS_OPTIONS_SET_UNIX(&options, link->options.path);
+	else
+		REDIS_OPTIONS_SET_TCP(&options, address, link->options.port);
+	adopt(link, redisAsyncConnectWithOptions(&options));
+}
+
+/* The name's addresses in turn, one a try. */
+static bool choose_address(struct redis_link *link, const struct addrinfo *all, char *ret_address, size_t size)
+{
+	const struct addrinfo *one = all;
+	unsigned n = 0;
+
+	for (const struct addrinfo *a = all; a != NULL; a = a->ai_next)
+		n++;
+	if (n == 0)
+		return false;
+	for (unsigned i = link->resolved++ % n; i > 0; i--)
+		one = one->ai_next;
+	return getnameinfo(one->ai_addr, one->ai_addrlen, ret_address, (socklen_t)size, NULL, 0,
+			   NI_NUMERICHOST) == 0;
+}
+
+static void resolve(struct redis_link *link);
+
+static void on_resolved(uv_getaddrinfo_t *req, int status, struct addrinfo *all)
+{
+	struct redis_link *link = req->data;
+	char address[64 + 32]; /* INET6_ADDRSTRLEN and a scope */
+
+	bool outdated = link->outdated;
+
+	link->resolving = link->outdated = false;
+	if (link->state == LINK_RESOLVING && outdated) {
+		resolve(link);
+	} else if (link->state == LINK_RESOLVING) {
+		if (status == 0 && choose_address(link, all, address, sizeof address))
+			connect_to(link, address);
+		else
+			lost(link, status != 0 ? uv_strerror(status) : "the name has no address");
+	}
+	uv_freeaddrinfo(all);
+	link_handle_gone(link);
+}
+
+static void resolve(struct redis_link *link)
+{
+	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+
+	link->state = LINK_RESOLVING;
+	if (link->resolving)
+		return; /* of the last try; its answer is as good */
+	int r = uv_getaddrinfo(link->loop, &link->resolve, on_resolved, link->options.host, NULL, &hints);
+	if (r != 0) {
+		lost(link, uv_strerror(r));
+		return;
+	}
+	link->resolving = true;
+	link->handles_open++;
+}
+
+static bool is_numeric(const char *host)
+{
+	unsigned char address[16];
+
+	return uv_inet_pton(AF_INET, host, address) == 0 || uv_inet_pton(AF_INET6, host, address) == 0;
+}
+
+static void start_connecting(struct redis_link *link)
+{
+	link->at_ms = uv_now(link->loop) + link->options.connect_timeout_ms;
+	if (link->options.path != NULL || is_numeric(link->options.host))
+		connect_to(link, link->options.host);
+	else
+		resolve(link);
+}
+
+static void give_up_connecting(struct redis_link *link)
+{
+	snprintf(link->why, sizeof link->why, "no connection within %llu ms",
+		 (unsigned long long)link->options.connect_timeout_ms);
+	disconnect(link, link->why);
+}
+
+/* ---- time passes ---- */
+
+static void on_probe(kova_status status, const redisReply *reply, void *data)
+{
+	struct redis_link *link = data;
+
+	if (link->state != LINK_PROBING)
+		return;
+	link->probing = false;
+	if (is_pong(status, reply))
+		enter_up(link);
+	else
+		wait_until(link, uv_now(link->loop) + backoff_next(&link->probe));
+}
+
+static void probe(struct redis_link *link, uint64_t now)
+{
+	if (link->in_flight > 0 && now - link->silent_ms >= silence_limit_ms(link)) {
+		snprintf(link->why, sizeof link->why, "nothing heard for %llu ms",
+			 (unsigned long long)(now - link->silent_ms));
+		disconnect(link, link->why);
+	} else if (!link->probing && now >= link->at_ms) {
+		link->at_ms = NEVER;
+		link->probing = true;
+		if (send_words(link, (const char *[]){"PING", NULL}, now + link->options.timeout_ms, on_probe) !=
+		    KOVA_OK)
+			on_probe(KOVA_ENOMEM, NULL, link);
+	}
+}
+
+static void doubt(struct redis_link *link)
+{
+	uint64_t now = uv_now(link->loop);
+
+	link->state = LINK_PROBING;
+	link->silent_ms = now;
+	backoff_reset(&link->probe);
+	wait_until(link, now);
+	report(link, false);
+}
+
+/* Ends the calls whose time is up. */
+static void expire(struct redis_link *link, uint64_t now)
+{
+	struct link_call *call = first_waiting(link);
+
+	if (call == NULL || call->deadline_ms > now)
+		return;
+	/* The loop may have been late itself: what is there already counts. */
+	redis_uv_drain(link->uv);
+	while (link->state != LINK_CLOSED && (call = first_waiting(link)) != NULL && call->deadline_ms <= now) {
+		redis_link_reply *on_reply = call->on_reply;
+		void *data = call->data;
+
+		call_remove(call); /* hiredis still has it; but it may be freed in doubt() */
+		link->options.counters->timeouts++;
+		if (link->state == LINK_UP && now - link->in_time_ms >= link->options.timeout_ms / 2) {
+			snprintf(link->why, sizeof link->why, "no answer within %llu ms",
+				 (unsigned long long)link->options.timeout_ms);
+			doubt(link);
+		}
+		if (on_reply != NULL)
+			on_reply(KOVA_ETIMEDOUT, NULL, data);
+	}
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+	struct redis_link *link = timer->data;
+	uint64_t now = uv_now(link->loop);
+
+	link->armed_ms = NEVER;
+	if (link->uv != NULL)
+		expire(link, now);
+	if (link->state == LINK_WAITING && now >= link->at_ms)
+		start_connecting(link);
+	else if ((link->state == LINK_RESOLVING || link->state == LINK_CONNECTING) && now >= link->at_ms)
+		give_up_connecting(link);
+	else if (link->state == LINK_PROBING)
+		probe(link, now);
+	arm(link);
+}
+
+static void on_turn(uv_idle_t *turn)
+{
+	struct redis_link *link = turn->data;
+
+	uv_idle_stop(turn);
+	if (link->doomed)
+		disconnect(link, link->why);
+}
+
+/* ---- the interface ---- */
+
+static bool copy_text(const char **text)
+{
+	if (*text == NULL)
+		return true;
+	*text = strdup(*text);
+	return *text != NULL;
+}
+
+static bool copy_options(struct redis_link *link, const struct redis_link_options *options)
+{
+	struct redis_link_options *o = &link->options;
+
+	*o = *options;
+	/* All four, so that each is either a copy or NULL. */
+	bool whole = copy_text(&o->path);
+	whole = copy_text(&o->host) && whole;
+	whole = copy_text(&o->user) && whole;
+	return copy_text(&o->password) && whole;
+}
+
+static uint64_t random_seed(void)
+{
+	uint64_t seed;
+
+	if (uv_random(NULL, NULL, &seed, sizeof seed, 0, NULL) != 0)
+		seed = uv_hrtime();
+	return seed;
+}
+
+struct redis_link *redis_link_new(uv_loop_t *loop, const struct redis_link_options *options)
+{
+	struct redis_link *link = calloc(1, sizeof(*link));
+
+	assert((options->path != NULL) != (options->host != NULL));
+	assert(options->timeout_ms > 0 && options->connect_timeout_ms > 0 && options->counters != NULL);
+	if (link == NULL)
+		return NULL;
+	if (!copy_options(link, options)) {
+		free((char *)link->options.path);
+		free((char *)link->options.host);
+		free((char *)link->options.user);
+		free((char *)link->options.password);
+		free(link);
+		return NULL;
+	}
+	link->loop = loop;
+	uv_timer_init(loop, &link->timer);
+	uv_idle_init(loop, &link->turn);
+	link->timer.data = link->turn.data = link->resolve.data = link;
+	link->handles_open = 2;
+	link->waiting.prev = link->waiting.next = &link->waiting;
+	backoff_init(&link->retry, RETRY_MIN_MS, RETRY_MAX_MS, random_seed());
+	backoff_init(&link->probe, RETRY_MIN_MS, PROBE_MAX_MS, random_seed());
+	link->armed_ms = NEVER;
+	wait_until(link, uv_now(loop));
+	return link;
+}
+
+void redis_link_close(struct redis_link *link, void (*on_closed)(void *data), void *data)
+{
+	redisAsyncContext *ac = link->ac;
+
+	assert(link->state != LINK_CLOSED);
+	link->state = LINK_CLOSED;
+	link->ac = NULL;
+	link->on_closed = on_closed;
+	link->closed_data = data;
+	uv_close((uv_handle_t *)&link->timer, on_handle_closed);
+	uv_close((uv_handle_t *)&link->turn, on_handle_closed);
+	if (link->resolving)
+		uv_cancel((uv_req_t *)&link->resolve); /* on_resolved() comes in any case */
+	if (ac != NULL)
+		redisAsyncFree(ac);
+}
+
+bool redis_link_up(const struct redis_link *link)
+{
+	return link->state == LINK_UP && !link->doomed;
+}
+
+unsigned redis_link_in_flight(const struct redis_link *link)
+{
+	return link->in_flight;
+}
+
+kova_status redis_link_call(struct redis_link *link, struct slice command, uint64_t deadline_ms,
+			    redis_link_reply *on_reply, void *data)
+{
+	if (!redis_link_up(link))
+		return KOVA_ECONN;
+	kova_status status = send_command(link, command, deadline_ms, on_reply, data);
+	if (status == KOVA_OK)
+		link->options.counters->commands++;
+	return status;
+}
+
+void redis_link_drop(struct redis_link *link, const char *why)
+{
+	if (link->ac == NULL || link->doomed)
+		return;
+	link->doomed = true;
+	say_why(link, why);
+	uv_idle_start(&link->turn, on_turn);
+}
+
+void redis_link_doubt(struct redis_link *link, const char *why)
+{
+	if (!redis_link_up(link))
+		return;
+	say_why(link, why);
+	doubt(link);
+}
+
+bool redis_link_retarget(struct redis_link *link, const char *host, uint16_t port)
+{
+	char *copy = strdup(host);
+
+	assert(link->options.path == NULL && link->state != LINK_CLOSED);
+	if (copy == NULL)
+		return false;
+	free((char *)link->options.host);
+	link->options.host = copy;
+	link->options.port = port;
+	link->resolved = 0;
+	link->outdated = link->resolving;
+	backoff_reset(&link->retry);
+	if (link->ac != NULL) {
+		link->hurry = true;
+		redis_link_drop(link, "the master is another server now");
+	} else {
+		link->state = LINK_WAITING;
+		wait_until(link, uv_now(link->loop));
+	}
+	return true;
+}
