@@ -30,8 +30,8 @@ struct auth;
 struct auth *auth_new(const char *tokens_file, struct buf *ret_error);
 void auth_free(struct auth *a); /* NULL is nothing */
 
-/* All or nothing. A token that is in the new file as well keeps its struct auth_token; one that is not
- * loses its scopes. */
+/* All or nothing. A token that is in the new file as well keeps its struct auth_token; one that is
+ * not loses its scopes. */
 KOVA_MUST_CHECK kova_status auth_reload(struct auth *a, const char *tokens_file,
 					struct buf *ret_error);
 

@@ -1,9 +1,10 @@
 /*
  * The happy path of a connection:
- * - the listener has one to accept: conn_accept() makes the struct, the front its state, reading starts;
+ * - the listener has one to accept: conn_accept() makes the struct, the front its state, reading
+ * starts;
  * - on_read() hands the bytes to the front; what it does not consume is kept in `in`;
- * - the front adds replies to `out`, now or when an answer comes later; the first byte of a turn makes
- *   the connection dirty;
+ * - the front adds replies to `out`, now or when an answer comes later; the first byte of a turn
+ * makes the connection dirty;
  * - at the end of the loop turn conn_turn() writes all of it with one system call;
  * - the peer ends: on_end, what is in progress is answered, conn_close(), on_closed, free.
  *
@@ -12,14 +13,16 @@
  *   kernel's window closes) and starts again when conn_may_read() is true;
  * - it does not read at all: a write that takes longer than CONN_WRITE_TIMEOUT_MS, or output over
  *   CONN_OUT_MAX_BYTES, closes the connection;
- * - it is gone while nothing is read: conn_sweep() asks the kernel and ends it as an end of input would;
+ * - it is gone while nothing is read: conn_sweep() asks the kernel and ends it as an end of input
+ * would;
  * - read or write fails: conn_close() at once;
  * - no memory for its bytes: conn_close() at once, since a stream with a hole is worse than none;
- * - the front is done with it (QUIT, a protocol error, a drain): conn_finish(): no more input, the rest
- *   is answered, our end is shut, and the peer gets CONN_LINGER_MS to read it before the close, which
- *   would otherwise reset the connection and take the last reply with it.
+ * - the front is done with it (QUIT, a protocol error, a drain): conn_finish(): no more input, the
+ * rest is answered, our end is shut, and the peer gets CONN_LINGER_MS to read it before the close,
+ * which would otherwise reset the connection and take the last reply with it.
  *
- * Every path ends in conn_close(), which acts once; its close callback is the only place that frees.
+ * Every path ends in conn_close(), which acts once; its close callback is the only place that
+ * frees.
  */
 #include "conn.h"
 
@@ -299,7 +302,8 @@ static void on_shut(uv_shutdown_t *req, int status)
 		conn_close(c);
 }
 
-/* Bytes that the kernel has received and we have not read: closing now would reset the connection. */
+/* Bytes that the kernel has received and we have not read: closing now would reset the connection.
+ */
 static bool has_unread(const struct conn *c)
 {
 	uv_os_fd_t fd;

@@ -3,8 +3,8 @@
  * fronts (front_resp.h, front_http.h) sit on it through `struct front_ops`; listener.h makes the
  * connections.
  *
- * What a front may rely on: its callbacks come one at a time from the loop; none comes before on_open
- * or after on_closed; on_closed comes exactly once for each on_open that returned true.
+ * What a front may rely on: its callbacks come one at a time from the loop; none comes before
+ * on_open or after on_closed; on_closed comes exactly once for each on_open that returned true.
  */
 #pragma once
 
@@ -37,19 +37,20 @@ struct front_ops {
 	const char *name; /* "resp", "http": for logs, metrics and INFO */
 	/* What a client beyond the limit reads before its connection is closed. */
 	struct slice full_text;
-	/* Makes the front's state and puts it into c->front. false: out of memory; the connection is
-	 * closed and on_closed does not come. */
+	/* Makes the front's state and puts it into c->front. false: out of memory; the connection
+	 * is closed and on_closed does not come. */
 	bool (*on_open)(struct conn *c);
 	/*
-	 * `bytes` is all that was received and not consumed yet (borrowed for the call). Returns how
-	 * many bytes it is done with. The rest comes again, with more behind it, when more has
+	 * `bytes` is all that was received and not consumed yet (borrowed for the call). Returns
+	 * how many bytes it is done with. The rest comes again, with more behind it, when more has
 	 * arrived, or when conn_may_read() is true again if that was why it stopped. Is not called
 	 * while conn_may_read() is false; should test it between two requests of one call.
 	 */
 	size_t (*on_bytes)(struct conn *c, struct slice bytes);
 	/*
-	 * The peer has sent its last byte (it may still read). The front abandons what would wait and
-	 * leaves the rest in progress; the connection is finished (conn_finish()) after this returns.
+	 * The peer has sent its last byte (it may still read). The front abandons what would wait
+	 * and leaves the rest in progress; the connection is finished (conn_finish()) after this
+	 * returns.
 	 */
 	void (*on_end)(struct conn *c);
 	/* The deadline set by conn_set_deadline() has passed. NULL: the connection is closed. */
@@ -112,7 +113,7 @@ struct buf *conn_out(struct conn *c);
 void conn_request_begins(struct conn *c);
 void conn_request_ended(struct conn *c);
 
-/* Whether the front may take another request: open, not too much output, not too many in progress. */
+/* Whether the front may take another request: open, little output, few in progress. */
 bool conn_may_read(const struct conn *c);
 
 /* Output that is not with the kernel yet, held_bytes included. */
@@ -131,7 +132,7 @@ bool conn_is_finishing(const struct conn *c);
  * last one. */
 void conn_set_deadline(struct conn *c, uint64_t after_ms);
 
-/* "127.0.0.1:53124", "[::1]:53124" or "unix:PATH" of the peer and of our own end; "?" when unknown. */
+/* "127.0.0.1:53124", "[::1]:53124" or "unix:PATH" of the peer and of our own end; "?": unknown. */
 void conn_peer(const struct conn *c, char ret_text[static CONN_ADDRESS_MAX]);
 void conn_local(const struct conn *c, char ret_text[static CONN_ADDRESS_MAX]);
 
@@ -168,8 +169,8 @@ uint32_t conn_pool_max_clients(const struct conn_pool *p);
 /* Loop time at which the pool was made. */
 uint64_t conn_pool_started_ms(const struct conn_pool *p);
 
-/* Closes every connection at once; on_closed (may be NULL) comes from the loop when all are gone and
- * the pool is freed. All listeners must be stopped before. */
+/* Closes every connection at once; on_closed (may be NULL) comes from the loop when all are gone
+ * and the pool is freed. All listeners must be stopped before. */
 void conn_pool_close(struct conn_pool *p, void (*on_closed)(void *data), void *data);
 
 struct conn_counters conn_pool_counters(const struct conn_pool *p);

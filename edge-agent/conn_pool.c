@@ -1,7 +1,7 @@
 /*
- * The connections of one loop: how many there may be, who has something to write, who has waited too
- * long. Each turn of the loop ends with flush(): behind the poll phase for what reads and Redis's
- * answers have brought, before it for what timers and other handles have added since.
+ * The connections of one loop: how many there may be, who has something to write, who has waited
+ * too long. Each turn of the loop ends with flush(): behind the poll phase for what reads and
+ * Redis's answers have brought, before it for what timers and other handles have added since.
  */
 #include "conn_pool.h"
 

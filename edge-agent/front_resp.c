@@ -1,10 +1,11 @@
 /*
- * The happy path: bytes come (on_bytes), one command after another is parsed and executed; a command of
- * the limiter becomes a request (resp_limiter.c) whose answer is written when it comes, in the order of
- * the commands (resp_session.c); the others are answered at once.
+ * The happy path: bytes come (on_bytes), one command after another is parsed and executed; a
+ * command of the limiter becomes a request (resp_limiter.c) whose answer is written when it comes,
+ * in the order of the commands (resp_session.c); the others are answered at once.
  *
  * What may go wrong:
- * - a command is not whole: its first bytes stay with the connection, the parser remembers how far it was;
+ * - a command is not whole: its first bytes stay with the connection, the parser remembers how far
+ * it was;
  * - it is no RESP: an error is the last reply, then the connection is finished;
  * - it is HTTP: a web page may be made to send commands to a local port; closed without a word;
  * - too much is in progress or unread: nothing more is parsed until conn_may_read();
@@ -83,7 +84,7 @@ static void execute(struct resp_session *s, const struct resp_command *cmd)
 	session_commit(s);
 }
 
-/* Browsers can be made to send HTTP to any port: its first lines would be taken for inline commands. */
+/* Browsers can be made to send HTTP to any port: its lines would be taken for commands. */
 static bool is_http(const struct resp_command *cmd)
 {
 	return resp_word_is(cmd->argv[0], "post") || resp_word_is(cmd->argv[0], "host:");

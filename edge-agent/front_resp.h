@@ -1,4 +1,4 @@
-/* The RESP front (docs of the commands: the contract's section on RESP): Redis clients, versions 2 and 3. */
+/* The RESP front: what Redis clients speak, versions 2 and 3. */
 #pragma once
 
 #include "conn.h"

@@ -1,6 +1,6 @@
 /*
- * A listening socket, TCP or unix, that hands its connections to one front. The connections belong to
- * a pool (conn.h) and outlive their listener.
+ * A listening socket, TCP or unix, that hands its connections to one front. The connections belong
+ * to a pool (conn.h) and outlive their listener.
  */
 #pragma once
 
@@ -8,10 +8,11 @@
 #include "core/buf.h"
 
 /*
- * `address`: "host:port" or "[v6]:port" (port 0: any free one), or "unix:PATH" or an absolute PATH of
- * a unix socket, which gets mode 0660. `host` is an IPv4 or IPv6 address or `localhost` (127.0.0.1):
- * names are not looked up. A socket file that nobody answers on is replaced; one in use, or a file of
- * another kind, is an error. NULL with one line, without a line end, in ret_error.
+ * `address`: "host:port" or "[v6]:port" (port 0: any free one), or "unix:PATH" or an absolute PATH
+ * of a unix socket, which gets mode 0660. `host` is an IPv4 or IPv6 address or `localhost`
+ * (127.0.0.1): names are not looked up. A socket file that nobody answers on is replaced; one in
+ * use, or a file of another kind, is an error. NULL with one line, without a line end, in
+ * ret_error.
  */
 struct listener *listener_start(struct conn_pool *pool, const char *address,
 				const struct front_ops *ops, struct buf *ret_error);
@@ -23,6 +24,6 @@ void listener_stop(struct listener *l);
  * listener_stop(). */
 const char *listener_address(const struct listener *l);
 
-/* Whether `address` can be reached from this machine only (loopback or a unix socket); false as well
- * when it is malformed. */
+/* Whether `address` can be reached from this machine only (loopback or a unix socket); false as
+ * well when it is malformed. */
 bool listener_address_is_local(const char *address);

@@ -1,4 +1,5 @@
-/* CLIENT and its subcommands, as far as libraries use them when they connect, and for people who look. */
+/* CLIENT and its subcommands, as far as libraries use them when they connect, and for people who
+ * look. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -108,6 +109,8 @@ static const char *user_name(const struct resp_session *s)
 	return s->token != NULL && s->token->scopes != 0 ? s->token->name : "default";
 }
 
+/* The fields and their order are those of Redis 7 and no others: go-redis refuses what it does not
+ * know. */
 static void describe(const struct conn *c, void *data)
 {
 	const struct resp_session *s = resp_session_of(c);
@@ -120,13 +123,13 @@ static void describe(const struct conn *c, void *data)
 	conn_peer(c, peer);
 	conn_local(c, local);
 	buf_printf(b,
-		   "id=%" PRIu64 " addr=%s laddr=%s name=%s age=%" PRIu64 " idle=%" PRIu64
-		   " flags=%s db=0 sub=0 psub=0 multi=-1 qbuf=%zu oll=0 omem=%zu tot-cmds=%" PRIu64
-		   " kova-requests=%" PRIu32 " cmd=%s user=%s lib-name=%s lib-ver=%s resp=%d\n",
+		   "id=%" PRIu64 " addr=%s laddr=%s fd=-1 name=%s age=%" PRIu64 " idle=%" PRIu64
+		   " flags=%s db=0 sub=0 psub=0 multi=-1 qbuf=%zu oll=%" PRIu32 " omem=%zu cmd=%s"
+		   " user=%s lib-name=%s lib-ver=%s resp=%d\n",
 		   c->id, peer, local, s->name, (now_ms - c->opened_ms) / 1000,
 		   (now_ms - c->last_active_ms) / 1000, c->requests > 0 ? "b" : "N", c->in.len,
-		   conn_out_bytes(c), c->commands, c->requests, s->last_command, user_name(s),
-		   s->lib_name, s->lib_version, s->version);
+		   c->requests, conn_out_bytes(c), s->last_command, user_name(s), s->lib_name,
+		   s->lib_version, s->version);
 }
 
 static void reply_text(struct resp_session *s, struct buf *text)

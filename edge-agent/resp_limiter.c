@@ -1,6 +1,6 @@
 /*
- * The limiter's commands: arguments → request. What the syntax leaves to the engine (keys, names, which
- * policy knows which command) decide() checks; here are numbers, options and their order.
+ * The limiter's commands: arguments → request. What the syntax leaves to the engine (keys, names,
+ * which policy knows which command) decide() checks; here are numbers, options and their order.
  */
 #include <inttypes.h>
 

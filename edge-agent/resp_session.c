@@ -127,8 +127,8 @@ static void slot_abandon(struct resp_session *s, struct reply_slot *slot)
 }
 
 /*
- * Drops the slots from `from` on, with what they hold. A waiter that leaves lets others go ahead, and
- * some may be this session's: nothing is drained until the ring is in order again.
+ * Drops the slots from `from` on, with what they hold. A waiter that leaves lets others go ahead,
+ * and some may be this session's: nothing is drained until the ring is in order again.
  */
 static void ring_cut(struct resp_session *s, uint32_t from)
 {

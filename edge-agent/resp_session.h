@@ -21,9 +21,8 @@ enum { SESSION_NAME_MAX = 64 };
 enum reply_shape { REPLY_TAKE, REPLY_ACQUIRE, REPLY_AMOUNT, REPLY_THROTTLE };
 
 struct reply_slot {
-	struct request
-		*request; /* owned; its owner is the session while it is in progress, then NULL.
-				  * NULL: bytes in `held` */
+	struct request *request; /* owned; its owner is the session while it is in progress, then
+				  * NULL. NULL: bytes in `held` */
 	uint32_t held_len;
 	uint8_t shape;   /* enum reply_shape */
 	uint8_t version; /* of RESP, when the command came */

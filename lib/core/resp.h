@@ -1,6 +1,7 @@
 /*
- * RESP as a server meets it (Redis serialization protocol, versions 2 and 3): commands in, as arrays of
- * bulk strings or inline, and replies out. Pure and without allocation: arguments point into the input.
+ * RESP as a server meets it (Redis serialization protocol, versions 2 and 3): commands in, as
+ * arrays of bulk strings or inline, and replies out. Pure and without allocation: arguments point
+ * into the input.
  */
 #pragma once
 
@@ -40,10 +41,10 @@ struct resp_parser {
 };
 
 /*
- * Reads one command. `bytes` begins at the command's first byte, and on each call with the same parser
- * holds what it held before, and more. KOVA_OK: `cmd` is filled, *ret_used bytes were its own, and the
- * parser is ready for the next. KOVA_AGAIN: not whole yet; costs only what is new. KOVA_EPROTO:
- * cmd->error says why; the stream can't be read on.
+ * Reads one command. `bytes` begins at the command's first byte, and on each call with the same
+ * parser holds what it held before, and more. KOVA_OK: `cmd` is filled, *ret_used bytes were its
+ * own, and the parser is ready for the next. KOVA_AGAIN: not whole yet; costs only what is new.
+ * KOVA_EPROTO: cmd->error says why; the stream can't be read on.
  */
 KOVA_MUST_CHECK kova_status resp_parse(struct resp_parser *p, struct slice bytes,
 				       struct resp_command *cmd, size_t *ret_used);

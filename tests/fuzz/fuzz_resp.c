@@ -1,6 +1,7 @@
 /*
- * Any bytes as a client's stream, twice: in one piece, and in pieces whose lengths come from the bytes. Both
- * must give the same commands and end the same way; what is parsed, written and parsed again is the same.
+ * Any bytes as a client's stream, twice: in one piece, and in pieces whose lengths come from the
+ * bytes. Both must give the same commands and end the same way; what is parsed, written and parsed
+ * again is the same.
  */
 #include <assert.h>
 #include <stdint.h>

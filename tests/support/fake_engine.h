@@ -1,6 +1,7 @@
 /*
- * An engine without Redis for the tests of the fronts: it defines what request.h and agent.h promise of the
- * engine, so that the linker does not look for the real one. Include it in one file of a test.
+ * An engine without Redis for the tests of the fronts: it defines what request.h and agent.h
+ * promise of the engine, so that the linker does not look for the real one. Include it in one file
+ * of a test.
  *
  * What it answers is read off the first pair's key:
  *   "later…"    nothing until fake_answer_all() or fake_answer()

@@ -1,6 +1,6 @@
 /*
- * A loop with a pool of connections and one front on a free port, and clients in the same thread: each wait of
- * a client turns the loop. Include it after fake_engine.h, in one file of a test.
+ * A loop with a pool of connections and one front on a free port, and clients in the same thread:
+ * each wait of a client turns the loop. Include it after fake_engine.h, in one file of a test.
  */
 #pragma once
 
