@@ -392,6 +392,9 @@ Test(front_http, check)
 	expect_head("Retry-After: 3\r\n");
 	expect_body("");
 	cr_assert_eq(ask("HEAD", "/v1/check?policy=p&key=k", ""), 200);
+	cr_assert_eq(ask_with("GET", "/v1/check?policy=p&key=k", "Content-Type: text/plain\r\n",
+			      "of the proxy's client"),
+		     200);
 }
 
 /* Fields may come from the proxy's client, so that the query wins. */
