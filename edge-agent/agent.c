@@ -47,7 +47,13 @@ struct agent_life {
 	uv_signal_t signals[SIGNALS];
 	uv_timer_t drain_timer;
 	uint64_t drain_until_ms;
-	bool reloading;
+	struct {
+		uv_work_t work;
+		struct edge_conf conf;
+		struct buf errors;
+		kova_status status;
+		bool busy, again;
+	} reload;
 };
 
 static void stop(struct agent_life *l);
@@ -117,6 +123,7 @@ static void close_all(struct agent_life *l)
 {
 	l->step = AGENT_CLOSING;
 	uv_timer_stop(&l->drain_timer);
+	ops_unregister(&l->agent);
 	if (l->conns != NULL)
 		conn_pool_close(l->conns, on_conns_closed, l);
 	else
@@ -186,39 +193,76 @@ static void warn_of_restart(const struct edge_conf *was, const struct edge_conf 
 	warn_if_changed("redis.master", was->redis.master, is->redis.master);
 }
 
+static void reload(struct agent_life *l);
+
+/* The file may have changed once more meanwhile. */
+static void reload_ended(struct agent_life *l)
+{
+	bool again = l->reload.again;
+
+	l->reload.busy = l->reload.again = false;
+	if (again)
+		reload(l);
+}
+
 static void on_reloaded(kova_status status, const struct control_error *error, void *data)
 {
 	struct agent_life *l = data;
 
-	l->reloading = false;
 	if (status == KOVA_OK)
 		log_event(LOG_INFO, "reloaded", "policies and overrides are in force");
 	else
 		log_event(LOG_ERROR, "reload_failed", "nothing was changed",
 			  LOG_TEXT_FIELD("why", error->text));
+	reload_ended(l);
+}
+
+/* In a thread: a large file takes its time, and verdicts go on meanwhile. */
+static void read_again(uv_work_t *work)
+{
+	struct agent_life *l = work->data;
+
+	l->reload.status = edge_conf_load(l->file, &l->reload.conf, &l->reload.errors);
+}
+
+static void on_read_again(uv_work_t *work, int cancelled)
+{
+	struct agent_life *l = work->data;
+	struct edge_conf *conf = &l->reload.conf;
+
+	if (cancelled != 0 || l->reload.status != KOVA_OK || l->step != AGENT_RUNNING) {
+		log_lines("reload_failed", &l->reload.errors);
+		log_event(LOG_ERROR, "reload_failed", "nothing was changed");
+		if (l->reload.status == KOVA_OK)
+			edge_conf_release(conf);
+		reload_ended(l);
+		return;
+	}
+	bool tokens_ok = auth_reload(l->agent.auth, conf->tokens_file, &l->reload.errors) == KOVA_OK;
+
+	if (tokens_ok) {
+		warn_of_restart(&l->agent.conf, conf);
+		control_reload_async(l->agent.control, &l->loop, conf->policies, conf->overrides,
+				     on_reloaded, l);
+	}
+	edge_conf_release(conf);
+	if (!tokens_ok) {
+		log_lines("reload_failed", &l->reload.errors);
+		reload_ended(l);
+	}
 }
 
 static void reload(struct agent_life *l)
 {
-	struct edge_conf conf;
-	struct buf errors = {0};
-
-	if (l->step != AGENT_RUNNING || l->reloading)
+	if (l->step != AGENT_RUNNING)
 		return;
-	if (edge_conf_load(l->file, &conf, &errors) != KOVA_OK) {
-		log_lines("reload_failed", &errors);
-		log_event(LOG_ERROR, "reload_failed", "the file has errors: nothing was changed");
+	if (l->reload.busy) {
+		l->reload.again = true;
 		return;
 	}
-	if (auth_reload(l->agent.auth, conf.tokens_file, &errors) != KOVA_OK) {
-		log_lines("reload_failed", &errors);
-		edge_conf_release(&conf);
-		return;
-	}
-	warn_of_restart(&l->agent.conf, &conf);
-	l->reloading = true;
-	control_reload_async(l->agent.control, &l->loop, conf.policies, conf.overrides, on_reloaded, l);
-	edge_conf_release(&conf);
+	l->reload.busy = true;
+	l->reload.work.data = l;
+	uv_queue_work(&l->loop, &l->reload.work, read_again, on_read_again);
 }
 
 static void on_signal(uv_signal_t *h, int number)
@@ -252,7 +296,10 @@ static bool listen_on(struct agent_life *l, int i, const char *address, const st
 
 static void on_store_changed(unsigned shard, bool up, const char *why, void *data)
 {
-	(void)data;
+	struct agent_life *l = data;
+
+	if (up && l->agent.engine != NULL)
+		engine_store_up(l->agent.engine);
 	if (up)
 		log_event(LOG_INFO, "outage_ended", "decisions by the store again",
 			  LOG_INT_FIELD("shard", shard));

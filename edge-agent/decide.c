@@ -366,7 +366,7 @@ static void granted(struct request_state *s)
 	bool shadowed = false;
 
 	for (uint8_t i = 0; i < s->n_groups; i++)
-		shadowed |= s->groups[i].answer.status == SCRIPT_SHADOWED;
+		shadowed |= s->groups[i].answer.shadowed;
 	answer_granted(s, tightest(s));
 	if (shadowed)
 		s->request.answer.reason = REASON_SHADOW;
@@ -444,6 +444,8 @@ static void repeated(struct request_state *s)
 {
 	give_back(s, 1);
 	answer_granted(s, &s->groups[0]);
+	if (s->groups[0].answer.shadowed)
+		s->request.answer.reason = REASON_SHADOW;
 	if (s->receipt.len == 0)
 		s->request.answer.receipt = (struct slice){0};
 	request_done(s);
@@ -541,8 +543,8 @@ static void on_answer(kova_status status, const struct script_answer *answer, vo
 			return;
 		}
 		g->answer = *answer;
-		if (answer->status == SCRIPT_EDGES)
-			g->status = KOVA_ERANGE;
+		if (answer->status == SCRIPT_EDGES || answer->check >= g->n_checks)
+			g->status = KOVA_EPROTO;
 		if (answer->status == SCRIPT_REPEATED)
 			keep_echo(s, answer->echo);
 		g->answer.echo = (struct slice){0};

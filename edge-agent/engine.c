@@ -7,6 +7,7 @@
 #include "agent.h"
 #include "control.h"
 #include "engine_life.h"
+#include "heartbeat.h"
 #include "usage.h"
 
 static void on_catalogue_changed(void *data)
@@ -30,8 +31,11 @@ struct engine *engine_new(uv_loop_t *loop, struct control *control, struct redis
 	if (e->usage != NULL && e->outage != NULL)
 		e->waiters = waiters_new(e);
 	if (e->waiters != NULL)
+		e->heartbeat = heartbeat_start(loop, store);
+	if (e->heartbeat != NULL)
 		e->region = region_new(loop, store);
 	if (e->region == NULL) {
+		heartbeat_stop(e->heartbeat);
 		waiters_free(e->waiters);
 		outage_free(e->outage);
 		usage_free(e->usage);
@@ -40,6 +44,11 @@ struct engine *engine_new(uv_loop_t *loop, struct control *control, struct redis
 	}
 	control_on_change(control, on_catalogue_changed, e);
 	return e;
+}
+
+void engine_store_up(struct engine *e)
+{
+	outage_ended(e->outage);
 }
 
 void engine_drain(struct engine *e)
@@ -87,6 +96,7 @@ void engine_close(struct engine *e, void (*on_closed)(void *data), void *data)
 	engine_drain(e);
 	control_on_change(e->control, NULL, NULL);
 	waiters_free(e->waiters);
+	heartbeat_stop(e->heartbeat);
 	region_close(e->region, on_region_closed, c);
 	outage_free(e->outage);
 	usage_free(e->usage);

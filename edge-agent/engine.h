@@ -24,6 +24,7 @@
 
 struct control;
 struct usage;
+struct heartbeat;
 struct outage;
 struct waiters;
 
@@ -97,6 +98,7 @@ struct engine {
 	struct waiters *waiters;
 	struct usage *usage;
 	struct outage *outage;
+	struct heartbeat *heartbeat;
 	struct request_state *free_states;
 	unsigned n_states, n_states_max; /* made so far; the bound */
 	unsigned n_in_progress;
@@ -140,6 +142,9 @@ bool resolve_operation(struct request_state *s, struct group *g, struct script_o
 /* The same for the undoing of `g`, which was granted. */
 bool resolve_give_back(struct request_state *s, struct group *g, struct script_op *ret_op);
 
+/* The name of a check's key, at most KEYSPACE_NAME_MAX bytes; returns its length. */
+size_t resolve_name(const struct request_state *s, const struct check_ref *ref, char *ret_name);
+
 /* Fills the answer's numbers from what the script said of check `ref`. */
 void resolve_answer(struct answer *a, const struct check_ref *ref, const struct script_answer *said,
 		    bool allowed);
@@ -171,3 +176,5 @@ struct outage *outage_new(struct engine *e);
 void outage_free(struct outage *o);
 /* Fills the answer by the policies' on_outage, without asking the store. */
 void outage_decide(struct request_state *s);
+/* The store answers again: the next outage begins anew. */
+void outage_ended(struct outage *o);

@@ -15,6 +15,9 @@ enum { ENGINE_REQUESTS_MAX = 65536 };
 /* `store` is owned from here on; `control` is borrowed. NULL: out of memory. */
 struct engine *engine_new(uv_loop_t *loop, struct control *control, struct redis_store *store);
 
+/* A shard of the store answers again. */
+void engine_store_up(struct engine *e);
+
 /* Answers everybody who waits; new requests are refused from now on. */
 void engine_drain(struct engine *e);
 /* Requests that are still in progress. */

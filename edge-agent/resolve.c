@@ -256,7 +256,7 @@ enum resolution resolve(struct request_state *s)
 
 /* ---- Operations ---- */
 
-static size_t name_of(const struct request_state *s, const struct check_ref *ref, char *ret_name)
+size_t resolve_name(const struct request_state *s, const struct check_ref *ref, char *ret_name)
 {
 	const struct request_pair *q = &s->request.pairs[ref->pair];
 	struct slice path = q->key;
@@ -336,7 +336,7 @@ bool resolve_operation(struct request_state *s, struct group *g, struct script_o
 	for (uint16_t i = 0; i < g->n_checks; i++) {
 		const struct check_ref *ref = &s->checks[g->first_check + i];
 
-		len = name_of(s, ref, at);
+		len = resolve_name(s, ref, at);
 		e->scratch[i] = (struct script_check){.limit = ref->limit,
 						      .key = {at, len},
 						      .cost = ref->cost,

@@ -101,6 +101,17 @@ void admission_log_remove(struct admission_log *g, struct admission *entry)
 	g->n--;
 }
 
+void admission_log_untake(struct admission_log *g, uint64_t weight)
+{
+	struct admission *last = entry_at(g, g->n - 1);
+
+	assert(g->n > 0 && last->weight >= weight);
+	last->weight -= weight;
+	g->total -= weight;
+	if (last->weight == 0)
+		g->n--;
+}
+
 /* µs until entries with a weight of `need` have left. */
 static uint64_t wait_us(const struct admission_log *g, uint64_t now_us, uint64_t span_us, uint64_t need)
 {

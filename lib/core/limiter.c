@@ -65,3 +65,13 @@ void limiter_admit(const struct limit *l, struct limiter_state *s, uint64_t now_
 		break;
 	}
 }
+
+void limiter_untake(struct limiter_state *s, const struct limiter_state *before, uint64_t cost)
+{
+	if (s->algorithm == ALGORITHM_SLIDING_WINDOW)
+		admission_log_untake(&s->window.log, cost);
+	else if (s->algorithm == ALGORITHM_CONCURRENCY)
+		admission_log_untake(&s->concurrency.log, cost);
+	else
+		*s = *before;
+}

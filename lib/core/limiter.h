@@ -35,3 +35,8 @@ void limiter_release(struct limiter_state *s);
  */
 void limiter_admit(const struct limit *l, struct limiter_state *s, uint64_t now_us, uint64_t cost,
 		   struct limiter_verdict *ret_verdict);
+
+/*
+ * Undoes the last limiter_admit(), which allowed `cost`: the state is as `before`, a plain copy made before the call.
+ */
+void limiter_untake(struct limiter_state *s, const struct limiter_state *before, uint64_t cost);

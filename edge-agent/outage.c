@@ -1,0 +1,271 @@
+/*
+ * The verdict when the store can't be asked, or its answer is in doubt: what each policy's `on_outage` says, at
+ * once. `deny` refuses, `allow` admits, `local` enforces in memory this agent's part of the limit: the limit divided by
+ * the most agents seen lately. A local state begins empty with each outage, so an outage that begins or ends
+ * releases no burst; together the agents admit at most what the limit allows from then on, beside what the store admitted
+ * before.
+ *
+ * Of several policies the strictest speaks: one that denies refuses all.
+ */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "core/hash.h"
+#include "core/keyspace.h"
+#include "core/limiter.h"
+#include "engine.h"
+#include "heartbeat.h"
+
+enum { OUTAGE_KEYS = 65536, OUTAGE_BUCKETS = 65536 };
+
+/* One check's state while the store is away. */
+struct local {
+	struct local *next; /* in its bucket */
+	struct limit part;  /* this agent's, of `whole` by `agents` */
+	uint64_t whole_limit, whole_per_us, whole_burst;
+	unsigned agents;
+	struct limiter_state state;
+	size_t name_len;
+	char name[];
+};
+
+struct outage {
+	struct engine *engine;
+	size_t n;
+	uint64_t full; /* refusals because OUTAGE_KEYS were in use */
+	struct local *buckets[OUTAGE_BUCKETS];
+};
+
+/* ---- Parts of limits ---- */
+
+/*
+ * The part of one of `agents`. A bucket is slowed down and shrunk, to no less than one token; of a window or of permits
+ * each has its share of the number, which may be none.
+ */
+static bool limit_part(const struct limit *whole, unsigned agents, struct limit *ret_part)
+{
+	*ret_part = *whole;
+	switch (whole->algorithm) {
+	case ALGORITHM_TOKEN_BUCKET:
+	case ALGORITHM_GCRA:
+		ret_part->per_us = whole->per_us * agents;
+		ret_part->burst = whole->burst / agents > 0 ? whole->burst / agents : 1;
+		if (ret_part->per_us > LIMIT_PER_MAX_US) {
+			ret_part->per_us = whole->per_us;
+			ret_part->limit = whole->limit / agents;
+		}
+		break;
+	default:
+		ret_part->limit = whole->limit / agents;
+		break;
+	}
+	return limit_init(ret_part) == KOVA_OK;
+}
+
+static bool is_part_of(const struct local *l, const struct limit *whole, unsigned agents)
+{
+	return l->part.algorithm == whole->algorithm && l->agents == agents &&
+	       l->whole_limit == whole->limit && l->whole_per_us == whole->per_us &&
+	       l->whole_burst == whole->burst;
+}
+
+static bool local_begin(struct local *l, const struct limit *whole, unsigned agents, uint64_t now_us)
+{
+	l->agents = agents;
+	l->whole_limit = whole->limit;
+	l->whole_per_us = whole->per_us;
+	l->whole_burst = whole->burst;
+	return limit_part(whole, agents, &l->part) &&
+	       limiter_init(&l->state, &l->part, now_us, true);
+}
+
+/* ---- States ---- */
+
+static void local_free(struct outage *o, struct local *l)
+{
+	limiter_release(&l->state);
+	free(l);
+	o->n--;
+}
+
+static struct local *local_find(const struct outage *o, struct slice name)
+{
+	struct local *l = o->buckets[hash_bytes(name, 0) % OUTAGE_BUCKETS];
+
+	while (l != NULL && !slice_equal((struct slice){l->name, l->name_len}, name))
+		l = l->next;
+	return l;
+}
+
+static struct local *local_new(struct outage *o, struct slice name)
+{
+	struct local **bucket = &o->buckets[hash_bytes(name, 0) % OUTAGE_BUCKETS], *l;
+
+	if (o->n == OUTAGE_KEYS) {
+		o->full++;
+		return NULL;
+	}
+	l = calloc(1, sizeof *l + name.len);
+	if (l == NULL)
+		return NULL;
+	memcpy(l->name, name.ptr, name.len);
+	l->name_len = name.len;
+	l->next = *bucket;
+	*bucket = l;
+	o->n++;
+	return l;
+}
+
+/* The state of this check, begun anew when its limit or the number of agents has changed. */
+static struct local *local_get(struct outage *o, struct slice name, const struct limit *whole,
+			       uint64_t now_us)
+{
+	unsigned agents = heartbeat_agents(o->engine->heartbeat);
+	struct local *l = local_find(o, name);
+
+	if (l != NULL && is_part_of(l, whole, agents))
+		return l;
+	if (l == NULL)
+		l = local_new(o, name);
+	else
+		limiter_release(&l->state);
+	if (l != NULL && !local_begin(l, whole, agents, now_us)) {
+		l->agents = 0; /* of no use: begun again the next time */
+		l->state = (struct limiter_state){0};
+		return NULL;
+	}
+	return l;
+}
+
+void outage_ended(struct outage *o)
+{
+	for (size_t i = 0; i < OUTAGE_BUCKETS && o->n > 0; i++)
+		while (o->buckets[i] != NULL) {
+			struct local *l = o->buckets[i];
+
+			o->buckets[i] = l->next;
+			local_free(o, l);
+		}
+}
+
+/* ---- Verdicts ---- */
+
+struct taken {
+	struct local *local;
+	struct limiter_state before;
+};
+
+static enum outage_action action_of(const struct check_ref *ref)
+{
+	return ref->policy != NULL ? ref->policy->on_outage : OUTAGE_DENY;
+}
+
+/* Takes from one check; *ret_said is filled unless there is no state for it. */
+static bool local_take(struct request_state *s, const struct check_ref *ref, struct slice name,
+		       struct taken *ret_taken, struct limiter_verdict *ret_said)
+{
+	uint64_t now_us = region_now_us(s->engine->region);
+	struct local *l = local_get(s->engine->outage, name, ref->limit, now_us);
+
+	*ret_taken = (struct taken){0};
+	if (l == NULL)
+		return false;
+	ret_taken->before = l->state;
+	limiter_admit(&l->part, &l->state, now_us, ref->cost, ret_said);
+	if (ret_said->allowed)
+		ret_taken->local = l;
+	return ret_said->allowed;
+}
+
+static void untake(const struct request_state *s, struct taken *taken, uint16_t n)
+{
+	while (n-- > 0)
+		if (taken[n].local != NULL)
+			limiter_untake(&taken[n].local->state, &taken[n].before, s->checks[n].cost);
+}
+
+static void answer_local(struct answer *a, const struct check_ref *ref,
+			 const struct limiter_verdict *said, bool allowed)
+{
+	struct script_answer as_script = {.remaining = said->remaining,
+					  .wait_us = said->wait_us,
+					  .reset_us = said->reset_us};
+
+	resolve_answer(a, ref, &as_script, allowed);
+}
+
+/* All checks of `local` policies or none; a look (PEEK) leaves nothing taken. */
+static bool take_local(struct request_state *s, struct taken *taken)
+{
+	struct answer *a = &s->request.answer;
+	bool allowed = true;
+	uint16_t i;
+
+	for (i = 0; i < s->n_checks && allowed; i++) {
+		const struct check_ref *ref = &s->checks[i];
+		struct limiter_verdict said = {.wait_us = (int64_t)HEARTBEAT_MS * 1000};
+		char name[KEYSPACE_NAME_MAX];
+
+		taken[i] = (struct taken){0};
+		if (action_of(ref) != OUTAGE_LOCAL)
+			continue;
+		allowed = local_take(s, ref, (struct slice){name, resolve_name(s, ref, name)},
+				     &taken[i], &said) ||
+			  ref->policy->shadow;
+		if (!allowed || a->policy[0] == '\0' || said.remaining < a->remaining)
+			answer_local(a, ref, &said, allowed);
+	}
+	if (!allowed || s->request.kind == REQUEST_PEEK)
+		untake(s, taken, i);
+	return allowed;
+}
+
+static bool denied(const struct request_state *s, const struct check_ref **ret_ref)
+{
+	for (uint16_t i = 0; i < s->n_checks; i++)
+		if (action_of(&s->checks[i]) == OUTAGE_DENY && !s->checks[i].policy->shadow) {
+			*ret_ref = &s->checks[i];
+			return true;
+		}
+	return false;
+}
+
+void outage_decide(struct request_state *s)
+{
+	struct answer *a = &s->request.answer;
+	const struct check_ref *ref = &s->checks[0];
+	struct limiter_verdict unknown = {.wait_us = (int64_t)HEARTBEAT_MS * 1000 / 2};
+
+	memset(a->policy, 0, sizeof a->policy);
+	if (denied(s, &ref)) {
+		answer_local(a, ref, &unknown, false);
+	} else {
+		struct taken *taken = malloc(s->n_checks * sizeof *taken);
+		bool allowed = taken != NULL && take_local(s, taken);
+
+		if (a->policy[0] == '\0') /* no local check: `allow`, or memory is out */
+			answer_local(a, ref, &unknown, allowed);
+		free(taken);
+	}
+	a->reason = REASON_OUTAGE;
+}
+
+/* ---- Life ---- */
+
+struct outage *outage_new(struct engine *e)
+{
+	struct outage *o = calloc(1, sizeof *o);
+
+	if (o != NULL)
+		o->engine = e;
+	return o;
+}
+
+void outage_free(struct outage *o)
+{
+	if (o == NULL)
+		return;
+	outage_ended(o);
+	assert(o->n == 0);
+	free(o);
+}
