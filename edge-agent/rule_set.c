@@ -112,8 +112,6 @@ static bool policies_read(struct conf_reader *r, const json_t *list, struct rule
 		size_t errors = r->n_errors;
 
 		s->n_policies = i + 1;
-		if (!json_is_object(json_array_get(list, i)))
-			continue; /* an error already */
 		s->policies[i] = policy_rule_read(r, &path, json_array_get(list, i));
 		if (s->policies[i] == NULL && r->n_errors == errors)
 			return false;
@@ -133,8 +131,6 @@ static bool overrides_read(struct conf_reader *r, const json_t *list, struct rul
 		size_t errors = r->n_errors;
 
 		s->n_overrides = i + 1;
-		if (!json_is_object(json_array_get(list, i)))
-			continue; /* an error already */
 		s->overrides[i] = override_rule_read(r, &path, json_array_get(list, i));
 		if (s->overrides[i] == NULL && r->n_errors == errors)
 			return false;

@@ -12,7 +12,7 @@ struct rule_set {
 };
 
 /*
- * Reads `policies` and `overrides` (JSON arrays of objects, or NULL: none), members of the document's root. Errors go
+ * Reads `policies` and `overrides` (JSON arrays, or NULL: none), members of the document's root. Errors go
  * to `r`: also for two policies of one name, two overrides of one key, an override whose policy is not
  * there or that does not fit it. KOVA_ECONFIG: there were errors; KOVA_ENOMEM.
  */

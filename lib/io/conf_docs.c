@@ -36,7 +36,10 @@ static void write_type(const struct conf_option *o, enum conf_type type, struct 
 			buf_printf(out, "%s`%s`", i > 0 ? " " : "", o->values[i]);
 	} else if (type == CONF_LIST) {
 		buf_add_text(out, "list of ");
-		write_type(o, o->item, out);
+		if (o->item == CONF_OBJECT)
+			buf_add_text(out, "objects");
+		else
+			write_type(o, o->item, out);
 	} else if (type == CONF_RAW) {
 		buf_add_text(out, o->form);
 	} else if (names[type] != NULL) {

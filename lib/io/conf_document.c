@@ -66,12 +66,14 @@ static void report_syntax(const char *file, struct slice text, const json_error_
 	size_t offset = error->position > 0 ? (size_t)error->position : 0;
 	char message[JSON_ERROR_TEXT_LENGTH + 32];
 
-	if (code == json_error_duplicate_key)
+	if (code == json_error_duplicate_key) {
 		snprintf(message, sizeof message, "this name stands twice in the same object");
-	else if (code == json_error_premature_end_of_input)
+	} else if (code == json_error_premature_end_of_input) {
 		snprintf(message, sizeof message, "not JSON: the text ends too early");
-	else
+		offset = SIZE_MAX;
+	} else {
 		snprintf(message, sizeof message, "not JSON: %.*s", (int)len, error->text);
+	}
 	report_line(ret_errors, file, json_locate_token(text, offset), message);
 }
 
