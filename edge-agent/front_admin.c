@@ -53,13 +53,13 @@ static void answer_change(struct http_call *c, kova_status status,
 
 /* ---- policies ---- */
 
-void admin_policies(struct http_call *c, const struct http_request *r)
+void handle_policies(struct http_call *c, const struct http_request *r)
 {
 	if (call_query(c, r->query, NULL, 0))
 		call_answer_json(c, 200, control_policies(call_agent(c)->control));
 }
 
-void admin_put_policy(struct http_call *c, const struct http_request *r)
+void handle_put_policy(struct http_call *c, const struct http_request *r)
 {
 	struct control_error error = {.text = ""};
 	char by[WHO_MAX];
@@ -76,7 +76,7 @@ void admin_put_policy(struct http_call *c, const struct http_request *r)
 	answer_change(c, status, &error, 200);
 }
 
-void admin_delete_policy(struct http_call *c, const struct http_request *r)
+void handle_delete_policy(struct http_call *c, const struct http_request *r)
 {
 	struct control_error error = {.text = ""};
 	char by[WHO_MAX];
@@ -91,13 +91,13 @@ void admin_delete_policy(struct http_call *c, const struct http_request *r)
 
 /* ---- overrides ---- */
 
-void admin_overrides(struct http_call *c, const struct http_request *r)
+void handle_overrides(struct http_call *c, const struct http_request *r)
 {
 	if (call_query(c, r->query, NULL, 0))
 		call_answer_json(c, 200, control_overrides(call_agent(c)->control));
 }
 
-void admin_put_override(struct http_call *c, const struct http_request *r)
+void handle_put_override(struct http_call *c, const struct http_request *r)
 {
 	struct control_error error = {.text = ""};
 	char by[WHO_MAX];
@@ -111,7 +111,7 @@ void admin_put_override(struct http_call *c, const struct http_request *r)
 	answer_change(c, status, &error, 200);
 }
 
-void admin_delete_override(struct http_call *c, const struct http_request *r)
+void handle_delete_override(struct http_call *c, const struct http_request *r)
 {
 	struct control_error error = {.text = ""};
 	struct call_parameter p[] = {{.name = "policy"}, {.name = "key"}, {.name = "prefix"}};
@@ -141,7 +141,7 @@ static json_t *own_address(const struct http_call *c)
 	return json_string(text);
 }
 
-void admin_members(struct http_call *c, const struct http_request *r)
+void handle_members(struct http_call *c, const struct http_request *r)
 {
 	const struct edge_conf *conf = &call_agent(c)->conf;
 
@@ -194,7 +194,7 @@ static void answer_usage(struct http_call *c, struct slice policy, struct slice 
 	call_answer(c, 200, "application/json");
 }
 
-void admin_usage(struct http_call *c, const struct http_request *r)
+void handle_usage(struct http_call *c, const struct http_request *r)
 {
 	struct call_parameter p[] = {{.name = "policy"}, {.name = "key"}};
 
@@ -213,7 +213,7 @@ void admin_usage(struct http_call *c, const struct http_request *r)
 	answer_usage(c, p[0].value, p[1].value);
 }
 
-void admin_home(struct http_call *c, const struct http_request *r)
+void handle_home(struct http_call *c, const struct http_request *r)
 {
 	struct call_parameter p[] = {{.name = "key"}};
 	const char *region = call_agent(c)->conf.region;

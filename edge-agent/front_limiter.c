@@ -1,7 +1,7 @@
 /*
  * The limiter over HTTP: a body or a query becomes a request, an answer becomes JSON and fields.
  *
- * take: limiter_take() → read → decide() … on_done() → answer. Every path ends in one answer: a
+ * take: front_limiter_take() → read → decide() … on_done() → answer. Every path ends in one answer: a
  * problem from what could not be read, or on_done's. A caller that is gone gets none: the front
  * abandons call->request.
  */
@@ -360,17 +360,17 @@ static void serve_take(struct http_call *c, const struct http_request *h, enum r
 	json_decref(whole); /* decide() has copied what it needs */
 }
 
-void limiter_take(struct http_call *c, const struct http_request *r)
+void front_limiter_take(struct http_call *c, const struct http_request *r)
 {
 	serve_take(c, r, REQUEST_TAKE, CALL_TAKE, &take_table);
 }
 
-void limiter_peek(struct http_call *c, const struct http_request *r)
+void front_limiter_peek(struct http_call *c, const struct http_request *r)
 {
 	serve_take(c, r, REQUEST_PEEK, CALL_TAKE, &take_table);
 }
 
-void limiter_acquire(struct http_call *c, const struct http_request *r)
+void front_limiter_acquire(struct http_call *c, const struct http_request *r)
 {
 	serve_take(c, r, REQUEST_ACQUIRE, CALL_ACQUIRE, &acquire_table);
 }
@@ -469,17 +469,17 @@ static void serve_amount(struct http_call *c, const struct http_request *h, enum
 	json_decref(whole);
 }
 
-void limiter_refund(struct http_call *c, const struct http_request *r)
+void front_limiter_refund(struct http_call *c, const struct http_request *r)
 {
 	serve_amount(c, r, REQUEST_REFUND, CALL_REFUND, read_refund);
 }
 
-void limiter_release(struct http_call *c, const struct http_request *r)
+void front_limiter_release(struct http_call *c, const struct http_request *r)
 {
 	serve_amount(c, r, REQUEST_RELEASE, CALL_RELEASE, read_permit);
 }
 
-void limiter_renew(struct http_call *c, const struct http_request *r)
+void front_limiter_renew(struct http_call *c, const struct http_request *r)
 {
 	serve_amount(c, r, REQUEST_RENEW, CALL_RENEW, read_permit);
 }
@@ -539,7 +539,7 @@ static bool read_check(struct http_call *c, const struct http_request *h, struct
 	return true;
 }
 
-void limiter_check(struct http_call *c, const struct http_request *h)
+void front_limiter_check(struct http_call *c, const struct http_request *h)
 {
 	struct request *r = request_begin(c, REQUEST_TAKE, CALL_CHECK);
 

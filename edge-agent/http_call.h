@@ -100,7 +100,7 @@ bool call_path_part(struct http_call *c, const struct http_request *r, struct sl
 
 /* ---- handlers ---- */
 
-http_handler limiter_take, limiter_peek, limiter_refund, limiter_acquire, limiter_release,
-	limiter_renew, limiter_check;
-http_handler admin_policies, admin_put_policy, admin_delete_policy, admin_overrides,
-	admin_put_override, admin_delete_override, admin_members, admin_usage, admin_home;
+http_handler front_limiter_take, front_limiter_peek, front_limiter_refund, front_limiter_acquire,
+	front_limiter_release, front_limiter_renew, front_limiter_check;
+http_handler handle_policies, handle_put_policy, handle_delete_policy, handle_overrides,
+	handle_put_override, handle_delete_override, handle_members, handle_usage, handle_home;
