@@ -4,19 +4,19 @@
 #include "resp_session.h"
 
 static const struct resp_command_entry commands[] = {
-	{"kova.take", limiter_take, -3, COMMAND_CHECK | COMMAND_WRITE, 2, 2, 1, "limiter",
+	{"kova.take", resp_limiter_take, -3, COMMAND_CHECK | COMMAND_WRITE, 2, 2, 1, "limiter",
 	 "Takes from the limits of one or more keys: from all of them or from none"},
-	{"kova.peek", limiter_peek, 3, COMMAND_CHECK, 2, 2, 1, "limiter",
+	{"kova.peek", resp_limiter_peek, 3, COMMAND_CHECK, 2, 2, 1, "limiter",
 	 "Tells what KOVA.TAKE would find, and takes nothing"},
-	{"kova.acquire", limiter_acquire, -3, COMMAND_CHECK | COMMAND_WRITE, 2, 2, 1, "limiter",
+	{"kova.acquire", resp_limiter_acquire, -3, COMMAND_CHECK | COMMAND_WRITE, 2, 2, 1, "limiter",
 	 "Takes a permit of a concurrency limit"},
-	{"kova.release", limiter_release, 4, COMMAND_CHECK | COMMAND_WRITE, 2, 2, 1, "limiter",
+	{"kova.release", resp_limiter_release, 4, COMMAND_CHECK | COMMAND_WRITE, 2, 2, 1, "limiter",
 	 "Gives a permit back"},
-	{"kova.renew", limiter_renew, 4, COMMAND_CHECK | COMMAND_WRITE, 2, 2, 1, "limiter",
+	{"kova.renew", resp_limiter_renew, 4, COMMAND_CHECK | COMMAND_WRITE, 2, 2, 1, "limiter",
 	 "Holds a permit for another while"},
-	{"kova.refund", limiter_refund, -2, COMMAND_CHECK | COMMAND_WRITE, 0, 0, 0, "limiter",
+	{"kova.refund", resp_limiter_refund, -2, COMMAND_CHECK | COMMAND_WRITE, 0, 0, 0, "limiter",
 	 "Gives back what a receipt says was taken"},
-	{"cl.throttle", limiter_throttle, -5, COMMAND_CHECK | COMMAND_WRITE, 1, 1, 1, "limiter",
+	{"cl.throttle", resp_limiter_throttle, -5, COMMAND_CHECK | COMMAND_WRITE, 1, 1, 1, "limiter",
 	 "Rate limiting by GCRA, as redis-cell has it"},
 	{"ping", server_ping, -1, 0, 0, 0, 0, "connection", "Returns PONG or its argument"},
 	{"echo", server_echo, 2, 0, 0, 0, 0, "connection", "Returns its argument"},
@@ -30,9 +30,9 @@ static const struct resp_command_entry commands[] = {
 	{"quit", server_quit, -1, COMMAND_NOAUTH, 0, 0, 0, "connection", "Closes the connection"},
 	{"reset", server_reset, 1, COMMAND_NOAUTH, 0, 0, 0, "connection",
 	 "Brings the connection into its first state"},
-	{"kova.feedback", limiter_later, -1, COMMAND_LATER, 0, 0, 0, "limiter", ""},
-	{"kova.pool.next", limiter_later, -1, COMMAND_LATER, 0, 0, 0, "pool", ""},
-	{"kova.pool.report", limiter_later, -1, COMMAND_LATER, 0, 0, 0, "pool", ""},
+	{"kova.feedback", resp_limiter_later, -1, COMMAND_LATER, 0, 0, 0, "limiter", ""},
+	{"kova.pool.next", resp_limiter_later, -1, COMMAND_LATER, 0, 0, 0, "pool", ""},
+	{"kova.pool.report", resp_limiter_later, -1, COMMAND_LATER, 0, 0, 0, "pool", ""},
 };
 
 enum { N_COMMANDS = sizeof commands / sizeof commands[0], INFO_FIELDS = 10 };
@@ -71,7 +71,7 @@ static void write_flags(struct resp_session *s, const struct resp_command_entry 
 {
 	bool limiter = (e->flags & COMMAND_CHECK) != 0;
 	bool no_auth = (e->flags & COMMAND_NOAUTH) != 0;
-	bool movable = limiter && e->run == limiter_take; /* AND */
+	bool movable = limiter && e->run == resp_limiter_take; /* AND */
 
 	resp_write_set(s->reply, s->version, 1U + limiter + no_auth + movable);
 	resp_write_simple(s->reply, "fast");

@@ -196,17 +196,17 @@ static void run_with_options(const struct resp_call *call, enum request_kind kin
 	session_decide(call->session, a.request, shape);
 }
 
-void limiter_take(const struct resp_call *call)
+void resp_limiter_take(const struct resp_call *call)
 {
 	run_with_options(call, REQUEST_TAKE, REPLY_TAKE, take_option);
 }
 
-void limiter_acquire(const struct resp_call *call)
+void resp_limiter_acquire(const struct resp_call *call)
 {
 	run_with_options(call, REQUEST_ACQUIRE, REPLY_ACQUIRE, acquire_option);
 }
 
-void limiter_peek(const struct resp_call *call)
+void resp_limiter_peek(const struct resp_call *call)
 {
 	run_with_options(call, REQUEST_PEEK, REPLY_TAKE, NULL); /* its arity allows none */
 }
@@ -222,17 +222,17 @@ static void run_with_permit(const struct resp_call *call, enum request_kind kind
 	session_decide(call->session, r, REPLY_AMOUNT);
 }
 
-void limiter_release(const struct resp_call *call)
+void resp_limiter_release(const struct resp_call *call)
 {
 	run_with_permit(call, REQUEST_RELEASE);
 }
 
-void limiter_renew(const struct resp_call *call)
+void resp_limiter_renew(const struct resp_call *call)
 {
 	run_with_permit(call, REQUEST_RENEW);
 }
 
-void limiter_refund(const struct resp_call *call)
+void resp_limiter_refund(const struct resp_call *call)
 {
 	int64_t amount = -1;
 	struct request *r;
@@ -251,7 +251,7 @@ void limiter_refund(const struct resp_call *call)
 	session_decide(call->session, r, REPLY_AMOUNT);
 }
 
-void limiter_throttle(const struct resp_call *call)
+void resp_limiter_throttle(const struct resp_call *call)
 {
 	struct request_throttle t = {.quantity = 1};
 	struct request *r;
@@ -275,7 +275,7 @@ void limiter_throttle(const struct resp_call *call)
 	session_decide(call->session, r, REPLY_THROTTLE);
 }
 
-void limiter_later(const struct resp_call *call)
+void resp_limiter_later(const struct resp_call *call)
 {
 	char name[32];
 	size_t i;
