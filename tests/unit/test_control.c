@@ -1,0 +1,703 @@
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "control.h"
+
+static char directory[64], snapshot[96], journal[96];
+
+static void setup(void)
+{
+	strcpy(directory, "/tmp/kova-control-XXXXXX");
+	cr_assert_not_null(mkdtemp(directory));
+	snprintf(snapshot, sizeof snapshot, "%s/control.json", directory);
+	snprintf(journal, sizeof journal, "%s/control.journal", directory);
+}
+
+static void teardown(void)
+{
+	char command[96];
+
+	snprintf(command, sizeof command, "rm -rf %s", directory);
+	cr_assert_eq(system(command), 0);
+}
+
+TestSuite(control, .init = setup, .fini = teardown);
+
+/* ---- Helpers ---- */
+
+#define POLICY(name, limit) "{\"name\":\"" name "\",\"limit\":" #limit ",\"per\":\"1s\"}"
+
+static struct control *try_start(const char *policies, const char *overrides,
+				 struct control_error *error)
+{
+	json_t *p = json_loads(policies, 0, NULL), *o = json_loads(overrides, 0, NULL);
+
+	cr_assert(p != NULL && o != NULL);
+	struct control *c = control_new(directory, p, o, error);
+
+	json_decref(p);
+	json_decref(o);
+	return c;
+}
+
+static struct control *start(const char *policies, const char *overrides)
+{
+	struct control_error error = {""};
+	struct control *c = try_start(policies, overrides, &error);
+
+	cr_assert_not_null(c, "%s", error.text);
+	return c;
+}
+
+static kova_status reload(struct control *c, const char *policies, struct control_error *error)
+{
+	json_t *p = json_loads(policies, 0, NULL), *o = json_array();
+	kova_status status = control_reload(c, p, o, error);
+
+	json_decref(p);
+	json_decref(o);
+	return status;
+}
+
+static kova_status put(struct control *c, const char *name, const char *json,
+		       struct control_error *error)
+{
+	json_t *policy = json_loads(json, JSON_DECODE_ANY, NULL);
+	kova_status status = control_put_policy(c, slice_of(name), policy, "token:ops", error);
+
+	json_decref(policy);
+	return status;
+}
+
+static void put_ok(struct control *c, const char *name, const char *json)
+{
+	struct control_error error = {""};
+
+	cr_assert_eq(put(c, name, json, &error), KOVA_OK, "%s", error.text);
+}
+
+static kova_status put_override(struct control *c, const char *json, struct control_error *error)
+{
+	json_t *override = json_loads(json, 0, NULL);
+	kova_status status = control_put_override(c, override, "token:ops", error);
+
+	json_decref(override);
+	return status;
+}
+
+/* The limit in force, −1 when there is no such policy. */
+static int64_t limit_of(const struct control *c, const char *name)
+{
+	const struct policy *p = catalogue_policy(control_catalogue(c), slice_of(name));
+
+	return p != NULL ? (int64_t)p->levels[0].limit.limit : -1;
+}
+
+/* A new reference to the listed policy or NULL. */
+static json_t *listed(const struct control *c, const char *name)
+{
+	json_t *all = control_policies(c), *item, *found = NULL;
+	size_t i;
+
+	json_array_foreach (json_object_get(all, "policies"), i, item)
+		if (strcmp(json_string_value(json_object_get(item, "name")), name) == 0)
+			found = json_incref(item);
+	json_decref(all);
+	return found;
+}
+
+static json_int_t version_of(const struct control *c, const char *name)
+{
+	json_t *item = listed(c, name);
+	json_int_t version = json_integer_value(json_object_get(item, "version"));
+
+	json_decref(item);
+	return version;
+}
+
+static bool who_is(const struct control *c, const char *name, const char *who)
+{
+	json_t *item = listed(c, name);
+	bool is = item != NULL &&
+		  strcmp(json_string_value(json_object_get(item, "who")), who) == 0;
+
+	json_decref(item);
+	return is;
+}
+
+static off_t size_of(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 ? st.st_size : -1;
+}
+
+/* ---- The rules of merging ---- */
+
+Test(control, a_first_load_is_stamped_zero)
+{
+	struct control *c = start("[" POLICY("a", 1) "]", "[]");
+
+	cr_expect_eq(limit_of(c, "a"), 1);
+	cr_expect_eq(version_of(c, "a"), 0);
+	cr_expect(who_is(c, "a", "file"));
+	control_free(c);
+}
+
+Test(control, an_item_that_changed_in_the_file_is_a_new_write)
+{
+	struct control *c = start("[" POLICY("a", 1) "," POLICY("b", 1) "]", "[]");
+	struct control_error error;
+
+	cr_expect_eq(reload(c, "[" POLICY("a", 2) "," POLICY("b", 1) "]", &error), KOVA_OK);
+	cr_expect_eq(limit_of(c, "a"), 2);
+	cr_expect_geq(version_of(c, "a") >> 16, ((json_int_t)time(NULL) - 5) * 1000);
+	cr_expect_eq(version_of(c, "b"), 0, "one that did not is left alone");
+	control_free(c);
+	c = start("[" POLICY("a", 3) "," POLICY("b", 1) "]", "[]");
+	cr_expect_eq(limit_of(c, "a"), 3, "a restart is a load as well");
+	control_free(c);
+}
+
+Test(control, what_administration_changed_stays_until_the_file_changes)
+{
+	struct control *c = start("[" POLICY("a", 1) "]", "[]");
+	struct control_error error;
+
+	put_ok(c, "a", "{\"limit\":7,\"per\":\"1s\"}");
+	cr_expect_eq(limit_of(c, "a"), 7);
+	cr_expect(who_is(c, "a", "token:ops"));
+	cr_expect_eq(reload(c, "[" POLICY("a", 1) "]", &error), KOVA_OK);
+	cr_expect_eq(limit_of(c, "a"), 7, "the file says what it said");
+	control_free(c);
+	c = start("[" POLICY("a", 1) "]", "[]");
+	cr_expect_eq(limit_of(c, "a"), 7, "and so after a restart");
+	cr_expect(who_is(c, "a", "token:ops"));
+	cr_expect_eq(reload(c, "[" POLICY("a", 2) "]", &error), KOVA_OK);
+	cr_expect_eq(limit_of(c, "a"), 2);
+	cr_expect(who_is(c, "a", "file"));
+	control_free(c);
+}
+
+Test(control, how_the_file_is_written_is_no_change)
+{
+	struct control *c = start("[" POLICY("a", 1) "]", "[]");
+	struct control_error error;
+
+	put_ok(c, "a", "{\"limit\":7,\"per\":\"1s\"}");
+	cr_expect_eq(reload(c, "[ { \"per\": \"1s\", \"limit\": 1, \"name\": \"a\" } ]", &error), KOVA_OK);
+	cr_expect_eq(limit_of(c, "a"), 7);
+	control_free(c);
+}
+
+Test(control, what_was_deleted_stays_deleted_until_the_file_changes)
+{
+	struct control *c = start("[" POLICY("a", 1) "]", "[]");
+	struct control_error error;
+
+	cr_expect_eq(control_delete_policy(c, SLICE("a"), "local", &error), KOVA_OK);
+	cr_expect_eq(limit_of(c, "a"), -1);
+	cr_expect_eq(control_delete_policy(c, SLICE("a"), "local", &error), KOVA_ENOTFOUND);
+	control_free(c);
+	c = start("[" POLICY("a", 1) "]", "[]");
+	cr_expect_eq(limit_of(c, "a"), -1);
+	cr_expect_eq(reload(c, "[" POLICY("a", 2) "]", &error), KOVA_OK);
+	cr_expect_eq(limit_of(c, "a"), 2);
+	control_free(c);
+}
+
+Test(control, what_left_the_file_is_deleted_by_it_and_nothing_else_is)
+{
+	struct control *c = start("[" POLICY("a", 1) "," POLICY("b", 1) "]", "[]");
+	struct control_error error;
+
+	put_ok(c, "ours", "{\"limit\":7,\"per\":\"1s\"}");
+	cr_expect_eq(reload(c, "[" POLICY("b", 1) "]", &error), KOVA_OK);
+	cr_expect_eq(limit_of(c, "a"), -1);
+	cr_expect_eq(limit_of(c, "b"), 1);
+	cr_expect_eq(limit_of(c, "ours"), 7);
+	cr_expect_eq(reload(c, "[" POLICY("a", 1) "," POLICY("b", 1) "]", &error), KOVA_OK);
+	cr_expect_eq(limit_of(c, "a"), 1, "and back when it is back");
+	control_free(c);
+}
+
+Test(control, stamps_grow_even_when_the_clock_went_back)
+{
+	struct control *c = start("[]", "[]");
+	json_int_t last = 0;
+
+	for (int i = 0; i < 50; i++) {
+		put_ok(c, "a", i % 2 == 0 ? "{\"limit\":1,\"per\":\"1s\"}" : "{\"limit\":2,\"per\":\"1s\"}");
+		cr_assert_gt(version_of(c, "a"), last);
+		last = version_of(c, "a");
+	}
+	control_free(c);
+}
+
+/* ---- Administration ---- */
+
+static void count_changes(void *data)
+{
+	(*(int *)data)++;
+}
+
+Test(control, a_change_is_told_and_the_old_catalogue_lives_on)
+{
+	struct control *c = start("[" POLICY("a", 1) "]", "[]");
+	struct catalogue *old = catalogue_ref(control_catalogue(c));
+	int changes = 0;
+
+	control_on_change(c, count_changes, &changes);
+	put_ok(c, "a", "{\"limit\":7,\"per\":\"1s\"}");
+	cr_expect_eq(changes, 1);
+	cr_expect_eq(catalogue_policy(old, SLICE("a"))->levels[0].limit.limit, 1);
+	cr_expect_eq(limit_of(c, "a"), 7);
+	control_free(c);
+	cr_expect_eq(catalogue_policy(old, SLICE("a"))->levels[0].limit.limit, 1);
+	catalogue_unref(old);
+}
+
+Test(control, a_bad_change_changes_nothing)
+{
+	static const struct {
+		const char *name, *json, *text;
+	} cases[] = {
+		{"a", "{\"limit\":-1,\"per\":\"1s\"}",
+		 "`limit` must be a whole number from 0 to 1000000000, not -1"},
+		{"a", "{\"name\":\"b\",\"limit\":1,\"per\":\"1s\"}",
+		 "`name` must be the name in the address, or be left out"},
+		{"a", "[]", "a policy must be an object"},
+		{"a b", "{\"limit\":1,\"per\":\"1s\"}",
+		 "a policy's name must be 1 to 64 characters of A-Z a-z 0-9 . _ -"},
+		{"a", "{\"levels\":[{\"name\":\"x\",\"limit\":1,\"per\":\"1s\"},{\"name\":\"y\","
+		      "\"limit\":1,\"per\":\"401d\"}]}",
+		 "levels[1]: `per` must be a duration as \"250ms\" \"10s\" \"5m\" \"1h\" \"7d\" from "
+		 "1ms to 400d"},
+		{"a", "{\"limit\":1,\"per\":\"1s\",\"lease\":\"auto\"}",
+		 "`lease` is not available yet"},
+	};
+	struct control *c = start("[" POLICY("a", 1) "]", "[]");
+	struct catalogue *before = control_catalogue(c);
+	off_t size = size_of(journal);
+	int changes = 0;
+
+	control_on_change(c, count_changes, &changes);
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		struct control_error error = {""};
+
+		cr_expect_eq(put(c, cases[i].name, cases[i].json, &error), KOVA_ECONFIG);
+		cr_expect_str_eq(error.text, cases[i].text);
+	}
+	cr_expect_eq(control_catalogue(c), before);
+	cr_expect_eq(changes, 0);
+	cr_expect_eq(size_of(journal), size);
+	control_free(c);
+}
+
+Test(control, overrides_are_checked_against_their_policy)
+{
+	struct control *c = start(
+		"[" POLICY("a", 1) ",{\"name\":\"cal\",\"algorithm\":\"calendar\",\"limit\":1,\"per\":\"day\"}]",
+		"[]");
+	struct control_error error;
+
+	cr_expect_eq(put_override(c, "{\"policy\":\"b\",\"key\":\"k\",\"limit\":5}", &error), KOVA_ECONFIG);
+	cr_expect_str_eq(error.text, "`policy`: there is no policy `b`");
+	cr_expect_eq(put_override(c, "{\"policy\":\"cal\",\"key\":\"k\",\"limit\":5,\"per\":\"1s\"}", &error),
+		     KOVA_ECONFIG);
+	cr_expect_str_eq(error.text, "`per` cannot be overridden: policy `cal` is `calendar`");
+	cr_expect_eq(put_override(c, "{\"policy\":\"a\",\"limit\":5}", &error), KOVA_ECONFIG);
+	cr_expect_eq(put_override(c, "{\"policy\":\"cal\",\"key\":\"k\",\"limit\":5}", &error), KOVA_OK);
+	control_free(c);
+}
+
+static bool binds(const struct control *c, const char *key)
+{
+	const struct policy *p = catalogue_policy(control_catalogue(c), SLICE("a"));
+
+	return catalogue_override(control_catalogue(c), p, 0, slice_of(key), 0) != NULL;
+}
+
+Test(control, overrides_come_go_and_last)
+{
+	struct control *c = start("[" POLICY("a", 1) "]", "[]");
+	struct control_error error;
+	const struct slice none = {0};
+
+	cr_expect_eq(put_override(c, "{\"policy\":\"a\",\"key\":\"k\",\"banned\":true}", &error), KOVA_OK);
+	cr_expect_eq(put_override(c, "{\"policy\":\"a\",\"prefix\":\"k\",\"limit\":3}", &error), KOVA_OK);
+	cr_expect_eq(put_override(c, "{\"policy\":\"a\",\"key\":\"k\",\"limit\":4}", &error), KOVA_OK);
+	control_free(c);
+	c = start("[" POLICY("a", 1) "]", "[]");
+	json_t *all = control_overrides(c);
+
+	cr_expect_eq(json_array_size(json_object_get(all, "overrides")), 2, "the key's was replaced");
+	json_decref(all);
+	cr_expect(binds(c, "k") && binds(c, "kk"));
+	cr_expect_eq(control_delete_override(c, SLICE("a"), none, SLICE("k"), "local", &error), KOVA_OK);
+	cr_expect(binds(c, "k") && !binds(c, "kk"));
+	cr_expect_eq(control_delete_override(c, SLICE("a"), none, SLICE("k"), "local", &error),
+		     KOVA_ENOTFOUND);
+	cr_expect_eq(control_delete_override(c, SLICE("a"), SLICE("k"), none, "local", &error), KOVA_OK);
+	cr_expect_not(binds(c, "k"));
+	control_free(c);
+}
+
+/* ---- Persistence ---- */
+
+static void append_to(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_APPEND);
+
+	cr_assert(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+	close(fd);
+}
+
+Test(control, an_append_that_a_crash_cut_off_is_dropped)
+{
+	struct control *c = start("[]", "[]");
+	off_t after_a;
+
+	put_ok(c, "a", "{\"limit\":1,\"per\":\"1s\"}");
+	after_a = size_of(journal);
+	put_ok(c, "b", "{\"limit\":1,\"per\":\"1s\"}");
+	off_t after_b = size_of(journal);
+
+	control_free(c);
+	for (off_t cut = after_b - 1; cut >= after_a; cut--) {
+		cr_assert_eq(truncate(journal, cut), 0);
+		c = start("[]", "[]");
+		cr_assert_eq(limit_of(c, "a"), 1);
+		cr_assert_eq(limit_of(c, "b"), -1);
+		control_free(c);
+		cr_assert_eq(size_of(journal), after_a);
+	}
+}
+
+Test(control, a_damaged_last_record_is_dropped_and_the_next_change_is_whole)
+{
+	struct control *c = start("[]", "[]");
+
+	put_ok(c, "a", "{\"limit\":1,\"per\":\"1s\"}");
+	control_free(c);
+	append_to(journal, "[\"0000000000000000\",{\"half\n");
+	c = start("[]", "[]");
+	put_ok(c, "b", "{\"limit\":2,\"per\":\"1s\"}");
+	control_free(c);
+	c = start("[]", "[]");
+	cr_expect_eq(limit_of(c, "a"), 1);
+	cr_expect_eq(limit_of(c, "b"), 2);
+	control_free(c);
+}
+
+static void flip(const char *path, off_t at)
+{
+	int fd = open(path, O_RDWR);
+	char c;
+
+	cr_assert(fd >= 0 && pread(fd, &c, 1, at) == 1);
+	c ^= 1;
+	cr_assert_eq(pwrite(fd, &c, 1, at), 1);
+	close(fd);
+}
+
+Test(control, a_damaged_file_is_refused_and_kept_aside)
+{
+	struct control_error error = {""};
+	char aside[128];
+	struct control *c = start("[" POLICY("a", 1) "," POLICY("b", 1) "]", "[]");
+
+	control_free(c);
+	flip(snapshot, size_of(snapshot) / 2);
+	c = try_start("[" POLICY("a", 1) "]", "[]", &error);
+	cr_expect_null(c);
+	cr_expect_not_null(strstr(error.text, "control.json: is damaged"), "%s", error.text);
+	snprintf(aside, sizeof aside, "%s.corrupt", snapshot);
+	cr_expect_gt(size_of(aside), 0);
+	cr_expect_eq(size_of(snapshot), -1);
+	c = start("[" POLICY("a", 1) "]", "[]");
+	cr_expect_eq(limit_of(c, "a"), 1);
+	control_free(c);
+}
+
+/* Wherever control.json is cut off or a bit of it flips, it is refused. */
+Test(control, every_cut_and_every_flip_is_seen)
+{
+	struct control *c = start("[" POLICY("a", 1) "]", "[]");
+	struct control_error error;
+	char copy[4096];
+	int fd = open(snapshot, O_RDONLY);
+	ssize_t n = read(fd, copy, sizeof copy);
+
+	close(fd);
+	control_free(c);
+	for (ssize_t at = 0; at < 2 * n; at++) {
+		fd = open(snapshot, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+		cr_assert_eq(write(fd, copy, (size_t)(at < n ? at : n)), at < n ? at : n);
+		close(fd);
+		if (at >= n)
+			flip(snapshot, at - n);
+		cr_assert_null(try_start("[]", "[]", &error), "%zd of %zd", at, n);
+	}
+}
+
+Test(control, damage_inside_the_journal_is_refused)
+{
+	struct control *c = start("[]", "[]");
+	struct control_error error = {""};
+
+	put_ok(c, "a", "{\"limit\":1,\"per\":\"1s\"}");
+	put_ok(c, "b", "{\"limit\":1,\"per\":\"1s\"}");
+	control_free(c);
+	flip(journal, 40);
+	cr_expect_null(try_start("[]", "[]", &error));
+	cr_expect_not_null(strstr(error.text, "control.journal: is damaged"), "%s", error.text);
+}
+
+/* A write that fails (the file size limit stands for a full disk) leaves memory and disk as they were. */
+Test(control, a_change_that_cannot_be_persisted_is_none)
+{
+	struct control *c = start("[" POLICY("a", 1) "]", "[]");
+	struct control_error error = {""};
+	struct rlimit limit;
+
+	put_ok(c, "a", "{\"limit\":2,\"per\":\"1s\"}");
+	off_t size = size_of(journal);
+
+	signal(SIGXFSZ, SIG_IGN);
+	getrlimit(RLIMIT_FSIZE, &limit);
+	setrlimit(RLIMIT_FSIZE, &(struct rlimit){(rlim_t)size + 20, limit.rlim_max});
+	cr_expect_eq(put(c, "a", "{\"limit\":3,\"per\":\"1s\"}", &error), KOVA_EIO);
+	cr_expect_not_null(strstr(error.text, "control.journal: "), "%s", error.text);
+	cr_expect_eq(reload(c, "[" POLICY("a", 4) "," POLICY("b", 4) "," POLICY("c", 4) "]", &error),
+		     KOVA_EIO);
+	setrlimit(RLIMIT_FSIZE, &limit);
+	cr_expect_eq(limit_of(c, "a"), 2);
+	cr_expect_eq(size_of(journal), size);
+	put_ok(c, "b", "{\"limit\":5,\"per\":\"1s\"}");
+	control_free(c);
+	c = start("[" POLICY("a", 1) "]", "[]");
+	cr_expect_eq(limit_of(c, "a"), 2);
+	cr_expect_eq(limit_of(c, "b"), 5);
+	control_free(c);
+}
+
+Test(control, no_directory)
+{
+	struct control_error error = {""};
+	json_t *none = json_array();
+
+	cr_expect_null(control_new("/nonesuch/kova", none, none, &error));
+	cr_expect_not_null(strstr(error.text, "/nonesuch/kova/control.journal: No such file"), "%s",
+			   error.text);
+	json_decref(none);
+}
+
+/* ---- Reload beside the loop ---- */
+
+struct outcome {
+	int calls;
+	kova_status status;
+	char text[512];
+};
+
+static void on_done(kova_status status, const struct control_error *error, void *data)
+{
+	struct outcome *o = data;
+
+	o->calls++;
+	o->status = status;
+	cr_expect_eq(error == NULL, status == KOVA_OK);
+	if (error != NULL)
+		strcpy(o->text, error->text);
+}
+
+static void reload_async(struct control *c, uv_loop_t *loop, const char *policies,
+			 struct outcome *outcome)
+{
+	json_t *p = json_loads(policies, 0, NULL), *o = json_array();
+
+	control_reload_async(c, loop, p, o, on_done, outcome);
+	json_decref(p); /* it holds its own references */
+	json_decref(o);
+}
+
+Test(control, a_reload_beside_the_loop)
+{
+	struct control *c = start("[" POLICY("a", 1) "]", "[]");
+	struct outcome o = {0};
+	uv_loop_t loop;
+
+	uv_loop_init(&loop);
+	reload_async(c, &loop, "[" POLICY("a", 2) "]", &o);
+	cr_expect_eq(limit_of(c, "a"), 1);
+	uv_run(&loop, UV_RUN_DEFAULT);
+	cr_expect(o.calls == 1 && o.status == KOVA_OK);
+	cr_expect_eq(limit_of(c, "a"), 2);
+	reload_async(c, &loop, "[{\"name\":\"a\",\"limit\":-1}]", &o);
+	uv_run(&loop, UV_RUN_DEFAULT);
+	cr_expect(o.calls == 2 && o.status == KOVA_ECONFIG);
+	cr_expect_not_null(strstr(o.text, "`limit` must be"), "%s", o.text);
+	cr_expect_eq(limit_of(c, "a"), 2);
+	control_free(c);
+	uv_loop_close(&loop);
+	c = start("[" POLICY("a", 2) "]", "[]");
+	cr_expect_eq(limit_of(c, "a"), 2);
+	control_free(c);
+}
+
+Test(control, administration_goes_on_during_a_reload)
+{
+	struct control *c = start("[" POLICY("a", 1) "]", "[]");
+	struct outcome o = {0};
+	uv_loop_t loop;
+
+	uv_loop_init(&loop);
+	for (int round = 0; round < 5; round++) {
+		reload_async(c, &loop, round % 2 == 0 ? "[" POLICY("a", 2) "]" : "[" POLICY("a", 3) "]", &o);
+		put_ok(c, "ours", "{\"limit\":7,\"per\":\"1s\"}");
+		while (o.calls == round)
+			uv_run(&loop, UV_RUN_ONCE);
+		cr_expect_eq(o.status, KOVA_OK);
+		cr_expect_eq(limit_of(c, "a"), round % 2 == 0 ? 2 : 3);
+		cr_expect_eq(limit_of(c, "ours"), 7);
+	}
+	uv_run(&loop, UV_RUN_DEFAULT);
+	control_free(c);
+	c = start("[" POLICY("a", 2) "]", "[]");
+	cr_expect_eq(limit_of(c, "ours"), 7, "neither was lost");
+	control_free(c);
+	uv_loop_close(&loop);
+}
+
+/* A change on each turn of the loop: the reload still comes to its end. */
+static void on_prepare(uv_prepare_t *prepare)
+{
+	put_ok(prepare->data, "busy", "{\"limit\":7,\"per\":\"1s\"}");
+}
+
+Test(control, a_reload_is_not_starved_by_changes)
+{
+	struct control *c = start("[" POLICY("a", 1) "]", "[]");
+	struct outcome o = {0};
+	uv_prepare_t prepare;
+	uv_loop_t loop;
+
+	uv_loop_init(&loop);
+	uv_prepare_init(&loop, &prepare);
+	prepare.data = c;
+	uv_prepare_start(&prepare, on_prepare);
+	reload_async(c, &loop, "[" POLICY("a", 2) "]", &o);
+	while (o.calls == 0)
+		uv_run(&loop, UV_RUN_ONCE);
+	cr_expect_eq(limit_of(c, "a"), 2);
+	uv_close((uv_handle_t *)&prepare, NULL);
+	uv_run(&loop, UV_RUN_DEFAULT);
+	control_free(c);
+	uv_loop_close(&loop);
+}
+
+Test(control, freed_during_a_reload)
+{
+	struct control *c = start("[" POLICY("a", 1) "]", "[]");
+	struct outcome o = {0};
+	uv_loop_t loop;
+
+	uv_loop_init(&loop);
+	reload_async(c, &loop, "[" POLICY("a", 2) "]", &o);
+	control_free(c);
+	uv_run(&loop, UV_RUN_DEFAULT);
+	cr_expect_eq(o.calls, 0);
+	uv_loop_close(&loop);
+	c = start("[" POLICY("a", 1) "]", "[]");
+	cr_expect_eq(limit_of(c, "a"), 1, "what was not in force was not persisted");
+	control_free(c);
+}
+
+/* ---- Many ---- */
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static json_t *many(int n, int limit)
+{
+	json_t *list = json_array();
+	char name[32];
+
+	for (int i = 0; i < n; i++) {
+		snprintf(name, sizeof name, "policy-%d", i);
+		json_array_append_new(list, json_pack("{s:s,s:i,s:s}", "name", name, "limit", limit, "per", "1s"));
+	}
+	return list;
+}
+
+struct turns {
+	uint64_t last, longest;
+};
+
+static void on_turn(uv_timer_t *timer)
+{
+	struct turns *t = timer->data;
+	uint64_t now = now_ns();
+
+	if (t->last != 0 && now - t->last > t->longest)
+		t->longest = now - t->last;
+	t->last = now;
+}
+
+/*
+ * Of a release build on two idle cores: reload 0.3 s, the loop never held up for more than 10 ms, a change 7 ms. The
+ * bounds here hold under sanitizers on a busy machine too.
+ */
+Test(control, fifty_thousand_policies, .timeout = 50)
+{
+	enum { N = 50000 };
+	json_t *first = many(N, 1), *second = many(N, 2), *none = json_array();
+	struct control_error error = {""};
+	struct control *c = control_new(directory, first, none, &error);
+	struct outcome o = {0};
+	struct turns turns = {0};
+	uv_timer_t timer;
+	uv_loop_t loop;
+
+	cr_assert_not_null(c, "%s", error.text);
+	uint64_t start_ns = now_ns();
+
+	put_ok(c, "policy-7", "{\"limit\":9,\"per\":\"1s\"}");
+	uint64_t put_ns = now_ns() - start_ns;
+
+	uv_loop_init(&loop);
+	uv_timer_init(&loop, &timer);
+	timer.data = &turns;
+	uv_timer_start(&timer, on_turn, 1, 1);
+	start_ns = now_ns();
+	control_reload_async(c, &loop, second, none, on_done, &o);
+	while (o.calls == 0)
+		uv_run(&loop, UV_RUN_ONCE);
+	uint64_t reload_ns = now_ns() - start_ns;
+
+	uv_close((uv_handle_t *)&timer, NULL);
+	uv_run(&loop, UV_RUN_DEFAULT);
+	cr_log_info("put %.1f ms, reload %.0f ms, longest turn %.1f ms", (double)put_ns / 1e6,
+		    (double)reload_ns / 1e6, (double)turns.longest / 1e6);
+	cr_expect_eq(limit_of(c, "policy-49999"), 2);
+	cr_expect_eq(limit_of(c, "policy-7"), 2, "the file changed after it");
+	cr_expect_lt(put_ns, UINT64_C(1000000000));
+	cr_expect_lt(reload_ns, UINT64_C(10000000000));
+	cr_expect_lt(turns.longest, reload_ns / 2, "the loop was free meanwhile");
+	control_free(c);
+	uv_loop_close(&loop);
+	json_decref(first);
+	json_decref(second);
+	json_decref(none);
+}
