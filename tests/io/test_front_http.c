@@ -13,8 +13,10 @@
 #include "auth.h"
 #include "fake_http_engine.h"
 #include "front_http.h"
+#include "io/metrics.h"
 #include "listener.h"
 #include "ops.h"
+#include "policy_stats.h"
 
 /* ---- the agent around the front ---- */
 
@@ -562,6 +564,28 @@ Test(front_http, operations)
 	agent.draining = true;
 	cr_assert_eq(ask("GET", "/readyz", ""), 503);
 	cr_assert_eq(ask("GET", "/healthz", ""), 200);
+}
+
+/* Series stay bounded: policies beyond the first thousand are one. */
+Test(front_http, policies_in_metrics)
+{
+	struct buf b = {0};
+
+	for (unsigned i = 0; i < OPS_POLICIES_MAX + 3; i++) {
+		char name[16];
+		int n = snprintf(name, sizeof name, "p%u", i);
+
+		policy_stats_get((struct slice){name, (size_t)n})->allowed = i;
+	}
+	metrics_write(&b, true);
+	buf_add(&b, "", 1);
+	cr_assert_not_null(
+		strstr(b.ptr, "kova_decisions_total{policy=\"p999\",outcome=\"allowed\"} 999\n"));
+	cr_assert_not_null(strstr(
+		b.ptr, "kova_decisions_total{policy=\"(other)\",outcome=\"allowed\"} 3003\n"));
+	cr_assert_null(strstr(b.ptr, "\"p1000\""));
+	cr_assert_not_null(strstr(b.ptr, "kova_waiters{policy=\"(other)\"} 0\n"));
+	buf_release(&b);
 }
 
 /* ---- connections ---- */
