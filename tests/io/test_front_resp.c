@@ -1,4 +1,6 @@
 /* The RESP front over real sockets, with an engine that does as it is told. */
+#include <criterion/criterion.h>
+
 #include "fake_engine.h"
 #include "front_fixture.h"
 #include "front_resp.h"

@@ -1,5 +1,5 @@
 /* Listening addresses, unix sockets, the limit on clients, and tokens, by way of the RESP front. */
-#include <signal.h>
+#include <criterion/criterion.h>
 #include <sys/stat.h>
 
 #include "fake_engine.h"
