@@ -61,6 +61,16 @@ static void write_default(const struct conf_option *o, struct buf *out)
 		buf_add_text(out, o->otherwise);
 }
 
+/* In a cell of a table a bar must be escaped, even within code. */
+static void write_cell(const char *text, struct buf *out)
+{
+	for (; *text != '\0'; text++) {
+		if (*text == '|')
+			buf_add_text(out, "\\");
+		buf_add(out, text, 1);
+	}
+}
+
 static void write_rows(const struct conf_table *table, struct buf *out)
 {
 	buf_add_text(out, "| field | values | default | |\n|---|---|---|---|\n");
@@ -71,7 +81,9 @@ static void write_rows(const struct conf_table *table, struct buf *out)
 		write_type(o, o->type, out);
 		buf_add_text(out, " | ");
 		write_default(o, out);
-		buf_printf(out, " | %s |\n", o->text);
+		buf_add_text(out, " | ");
+		write_cell(o->text, out);
+		buf_add_text(out, " |\n");
 	}
 }
 
