@@ -37,21 +37,45 @@ local function log_used(s)
   return s.total - s.dead + s.added
 end
 
--- µs until entries with a weight of `need` have left; those added now leave last. A walk of at most 1024 entries: were
--- there more, the caller is told to wait for the newest.
+-- What was added in this call and is not written yet, in the order in which it leaves.
+local function log_pending(s)
+  if not s.new then
+    return {{'', now, s.added}}
+  end
+  local pending = {unpack(s.new)}
+  table.sort(pending, function(a, b) return a[2] < b[2] end)
+  return pending
+end
+
+-- µs until entries with a weight of `need` have left. A walk of at most 1024 entries: were there more, the caller is told
+-- to wait for the newest.
 local function log_wait(s, need)
-  local live = s.total - s.dead
-  if need <= live then
-    local from, batch = 0, 8
-    while from < 1024 do
-      local rows = call('ZRANGEBYSCORE', s.key, format('(%d', now - s.span), '+inf', 'WITHSCORES', 'LIMIT', from, batch)
-      for i = 1, #rows, 2 do
-        need = need - log_weight(rows[i])
+  local pending, p, from, batch = log_pending(s), 1, 0, 8
+  local low = format('(%d', now - s.span)
+  while from < 1024 do
+    local rows = call('ZRANGEBYSCORE', s.key, low, '+inf', 'WITHSCORES', 'LIMIT', from, batch)
+    for i = 1, #rows, 2 do
+      local at_us = tonumber(rows[i + 1])
+      while pending[p] and pending[p][2] <= at_us do
+        need, p = need - pending[p][3], p + 1
         if need <= 0 then
-          return rows[i + 1] + s.span - now
+          return pending[p - 1][2] + s.span - now
         end
       end
-      from, batch = from + batch, 508
+      need = need - log_weight(rows[i])
+      if need <= 0 then
+        return at_us + s.span - now
+      end
+    end
+    if #rows < 2 * batch then
+      break
+    end
+    from, batch = from + batch, 508
+  end
+  while pending[p] and from < 1024 do
+    need, p = need - pending[p][3], p + 1
+    if need <= 0 then
+      return pending[p - 1][2] + s.span - now
     end
   end
   return s.newest + s.span - now

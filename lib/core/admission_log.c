@@ -18,15 +18,33 @@ static struct admission *entry_at(const struct admission_log *g, size_t i)
 	return &g->entry[g->first + i];
 }
 
+/* The first that still counts; *ret_dead: the weight of those before it. */
+static size_t first_live(const struct admission_log *g, uint64_t now_us, uint64_t span_us, uint64_t *ret_dead)
+{
+	size_t i = 0;
+
+	*ret_dead = 0;
+	while (i < g->n && entry_at(g, i)->at_us + span_us <= now_us)
+		*ret_dead += entry_at(g, i++)->weight;
+	return i;
+}
+
+uint64_t admission_log_used(const struct admission_log *g, uint64_t now_us, uint64_t span_us)
+{
+	uint64_t dead;
+
+	first_live(g, now_us, span_us, &dead);
+	return g->total - dead;
+}
+
 void admission_log_expire(struct admission_log *g, uint64_t now_us, uint64_t span_us)
 {
-	while (g->n > 0 && entry_at(g, 0)->at_us + span_us <= now_us) {
-		g->total -= entry_at(g, 0)->weight;
-		g->first++;
-		g->n--;
-	}
-	if (g->n == 0)
-		g->first = 0;
+	uint64_t dead;
+	size_t live = first_live(g, now_us, span_us, &dead);
+
+	g->total -= dead;
+	g->n -= live;
+	g->first = g->n == 0 ? 0 : g->first + live;
 }
 
 /* Room for one more at the end: entries move to the front when half of the room is behind them. */
@@ -115,9 +133,10 @@ void admission_log_untake(struct admission_log *g, uint64_t weight)
 /* µs until entries with a weight of `need` have left. */
 static uint64_t wait_us(const struct admission_log *g, uint64_t now_us, uint64_t span_us, uint64_t need)
 {
-	uint64_t left = 0;
+	uint64_t dead, left = 0;
+	size_t from = first_live(g, now_us, span_us, &dead);
 
-	for (size_t i = 0; i < g->n && i < WALK_MAX; i++) {
+	for (size_t i = from; i < g->n && i < from + WALK_MAX; i++) {
 		left += entry_at(g, i)->weight;
 		if (left >= need)
 			return entry_at(g, i)->at_us + span_us - now_us;
@@ -129,13 +148,14 @@ void admission_log_verdict(const struct admission_log *g, uint64_t limit, uint64
 			   uint64_t cost, bool allowed, struct limiter_verdict *ret_verdict)
 {
 	struct limiter_verdict v = {.allowed = allowed, .wait_us = VERDICT_NEVER};
+	uint64_t used = admission_log_used(g, now_us, span_us);
 
-	v.remaining = limit > g->total ? limit - g->total : 0;
-	if (g->n > 0)
+	v.remaining = limit > used ? limit - used : 0;
+	if (used > 0)
 		v.reset_us = entry_at(g, g->n - 1)->at_us + span_us - now_us;
 	if (allowed)
 		v.wait_us = (int64_t)wait_us(g, now_us, span_us, 1);
-	else if (cost <= limit && g->total > 0)
-		v.wait_us = (int64_t)wait_us(g, now_us, span_us, g->total + cost - limit);
+	else if (cost <= limit)
+		v.wait_us = (int64_t)wait_us(g, now_us, span_us, used + cost - limit);
 	*ret_verdict = v;
 }

@@ -29,6 +29,9 @@ struct admission_log {
 
 void admission_log_release(struct admission_log *g);
 
+/* The weight of the entries that are younger than `span_us`. Nothing is forgotten: the next limit may look further back. */
+uint64_t admission_log_used(const struct admission_log *g, uint64_t now_us, uint64_t span_us);
+
 /* Forgets entries that at `now_us` are `span_us` old or older. */
 void admission_log_expire(struct admission_log *g, uint64_t now_us, uint64_t span_us);
 

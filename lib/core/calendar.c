@@ -50,6 +50,7 @@ void calendar_take(struct calendar *c, const struct limit *l, uint64_t now_us, u
 		   struct limiter_verdict *ret_verdict)
 {
 	struct limiter_verdict v = {.wait_us = VERDICT_NEVER};
+	struct calendar next = *c; /* kept only if something is taken: the next limit may have other edges */
 	uint64_t end_us;
 
 	assert(cost >= 1 && cost <= LIMIT_MAX);
@@ -57,13 +58,15 @@ void calendar_take(struct calendar *c, const struct limit *l, uint64_t now_us, u
 		*ret_verdict = (struct limiter_verdict){.wait_us = UNKNOWN_WAIT_US};
 		return;
 	}
-	end_us = roll_on(c, &l->edges, now_us);
-	v.allowed = c->used + cost <= l->limit;
-	if (v.allowed)
-		c->used += cost;
+	end_us = roll_on(&next, &l->edges, now_us);
+	v.allowed = next.used + cost <= l->limit;
+	if (v.allowed) {
+		next.used += cost;
+		*c = next;
+	}
 	if (cost <= l->limit)
 		v.wait_us = (int64_t)(end_us - now_us);
-	v.remaining = c->used < l->limit ? l->limit - c->used : 0;
+	v.remaining = next.used < l->limit ? l->limit - next.used : 0;
 	v.reset_us = end_us - now_us;
 	*ret_verdict = v;
 }

@@ -78,16 +78,19 @@ void counter_take(struct counter *c, const struct limit *l, uint64_t now_us, uin
 		  struct limiter_verdict *ret_verdict)
 {
 	struct limiter_verdict v = {0};
+	struct counter next = *c; /* kept only if something is taken: the next limit may have another window */
 
 	assert(cost >= 1 && cost <= LIMIT_MAX);
-	roll_on(c, l, now_us);
-	v.wait_us = wait_us(c, l, now_us, cost);
+	roll_on(&next, l, now_us);
+	v.wait_us = wait_us(&next, l, now_us, cost);
 	v.allowed = v.wait_us == 0;
-	if (v.allowed)
-		c->current += cost;
-	v.remaining = remaining(c, l, now_us);
+	if (v.allowed) {
+		next.current += cost;
+		*c = next;
+	}
+	v.remaining = remaining(&next, l, now_us);
 	if (v.allowed && v.remaining < l->limit)
-		v.wait_us = wait_us(c, l, now_us, v.remaining + 1);
-	v.reset_us = reset_us(c, l, now_us);
+		v.wait_us = wait_us(&next, l, now_us, v.remaining + 1);
+	v.reset_us = reset_us(&next, l, now_us);
 	*ret_verdict = v;
 }

@@ -19,11 +19,13 @@ void window_take(struct window *w, const struct limit *l, uint64_t now_us, uint6
 	bool fits;
 
 	assert(cost >= 1 && cost <= LIMIT_MAX);
-	admission_log_expire(&w->log, now_us, l->per_us);
-	fits = w->log.total + cost <= l->limit;
-	if (fits && !admission_log_add(&w->log, now_us, cost, 0)) {
-		*ret_verdict = (struct limiter_verdict){.wait_us = (int64_t)l->per_us};
-		return;
+	fits = admission_log_used(&w->log, now_us, l->per_us) + cost <= l->limit;
+	if (fits) {
+		admission_log_expire(&w->log, now_us, l->per_us);
+		if (!admission_log_add(&w->log, now_us, cost, 0)) {
+			*ret_verdict = (struct limiter_verdict){.wait_us = (int64_t)l->per_us};
+			return;
+		}
 	}
 	admission_log_verdict(&w->log, l->limit, now_us, l->per_us, cost, fits, ret_verdict);
 }
