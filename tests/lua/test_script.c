@@ -1,0 +1,800 @@
+/* What the script does beyond one check: all or none, ids, receipts, permits, peeking, clocks, lost scripts. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "core/keyspace.h"
+#include "core/limit.h"
+#include "script_rig.h"
+
+#define SECOND UINT64_C(1000000)
+
+static struct script_rig rig;
+
+static void start(void)
+{
+	script_rig_start(&rig);
+	rig.clock_us = (uint64_t)time(NULL) * SECOND;
+}
+
+static void stop(void)
+{
+	script_rig_stop(&rig);
+}
+
+TestSuite(script, .init = start, .fini = stop);
+
+static struct limit make(enum algorithm a, uint64_t limit, uint64_t per_us, uint64_t burst)
+{
+	struct limit l = {.algorithm = a, .limit = limit, .per_us = per_us, .burst = burst, .hold_us = per_us};
+
+	cr_assert_eq(limit_init(&l), KOVA_OK);
+	return l;
+}
+
+static struct limit bucket(uint64_t limit, uint64_t per_us, uint64_t burst)
+{
+	return make(ALGORITHM_TOKEN_BUCKET, limit, per_us, burst);
+}
+
+/* A day that began a while ago, the one before and the one after. */
+static struct limit calendar(uint64_t limit, uint64_t edge[4])
+{
+	struct limit l = make(ALGORITHM_CALENDAR, limit, 0, 0);
+
+	for (unsigned i = 0; i < 4; i++)
+		edge[i] = rig.clock_us + i * 86400 * SECOND - 90000 * SECOND;
+	l.edges = (struct calendar_edges){edge, 4};
+	return l;
+}
+
+static void sleep_us(uint64_t us)
+{
+	struct timespec t = {(time_t)(us / SECOND), (long)(us % SECOND) * 1000};
+
+	nanosleep(&t, NULL);
+}
+
+static struct script_answer take(const struct limit *l, const char *key, uint64_t cost)
+{
+	return script_rig_one(&rig, SCRIPT_TAKE, l, key, cost);
+}
+
+static struct script_answer peek(const struct limit *l, const char *key)
+{
+	return script_rig_one(&rig, SCRIPT_PEEK, l, key, 1);
+}
+
+static struct script_answer run(const struct script_op *op)
+{
+	struct script_answer a;
+
+	script_rig_run(&rig, op, 1, &a);
+	return a;
+}
+
+static struct limit of_each(enum algorithm a, uint64_t limit, uint64_t edge[4])
+{
+	return a == ALGORITHM_CALENDAR ? calendar(limit, edge) : make(a, limit, 3600 * SECOND, limit);
+}
+
+/* ---- All or none ---- */
+
+Test(script, a_refusing_check_leaves_the_others_untouched)
+{
+	uint64_t edge[4];
+
+	for (int a = 0; a < ALGORITHM_N; a++) {
+		for (int b = 0; b < ALGORITHM_N; b++) {
+			struct limit la = of_each((enum algorithm)a, 1, edge), lb = of_each((enum algorithm)b, 5, edge);
+			char key_a[32], key_b[32];
+			struct script_check c[2] = {{.limit = &lb, .cost = 2}, {.limit = &la, .cost = 1}};
+			struct script_op op = {.kind = SCRIPT_TAKE, .checks = c, .n_checks = 2};
+			struct script_answer answer;
+
+			snprintf(key_a, sizeof key_a, "k:a{t}%d%d", a, b);
+			snprintf(key_b, sizeof key_b, "k:b{t}%d%d", a, b);
+			c[0].key = slice_of(key_b);
+			c[1].key = slice_of(key_a);
+			cr_assert_eq(take(&la, key_a, 1).status, SCRIPT_ALLOWED);
+			for (int i = 0; i < 20; i++) {
+				answer = run(&op);
+				cr_assert_eq(answer.status, SCRIPT_REFUSED);
+				cr_assert_eq(answer.check, 1);
+				cr_assert_gt(answer.wait_us, 0);
+			}
+			cr_assert_eq(peek(&lb, key_b).remaining, 5, "algorithms %d and %d", a, b);
+			cr_assert_eq(redis_client_integer(&rig.client, "EXISTS %s", key_b), 0);
+		}
+	}
+}
+
+Test(script, an_operation_is_answered_by_its_scarcest_check)
+{
+	struct limit many = bucket(100, 3600 * SECOND, 100), few = bucket(10, 3600 * SECOND, 10);
+	struct script_check c[3] = {{.limit = &many, .key = SLICE("k:b{t}m"), .cost = 1},
+				    {.limit = &few, .key = SLICE("k:b{t}f"), .cost = 1},
+				    {.limit = &many, .key = SLICE("k:b{t}n"), .cost = 1}};
+	struct script_answer a = run(&(struct script_op){.kind = SCRIPT_TAKE, .checks = c, .n_checks = 3});
+
+	cr_assert_eq(a.status, SCRIPT_ALLOWED);
+	cr_assert_eq(a.check, 1);
+	cr_assert_eq(a.remaining, 9);
+}
+
+Test(script, of_two_refusing_checks_the_longer_wait_is_told)
+{
+	struct limit soon = bucket(1, 1 * SECOND, 1), late = bucket(1, 100 * SECOND, 1);
+	struct script_check c[2] = {{.limit = &soon, .key = SLICE("k:b{t}s"), .cost = 1},
+				    {.limit = &late, .key = SLICE("k:b{t}l"), .cost = 1}};
+	struct script_op op = {.kind = SCRIPT_TAKE, .checks = c, .n_checks = 2};
+	struct script_answer a;
+
+	cr_assert_eq(run(&op).status, SCRIPT_ALLOWED);
+	a = run(&op);
+	cr_assert_eq(a.status, SCRIPT_REFUSED);
+	cr_assert_eq(a.check, 1);
+	cr_assert_gt(a.wait_us, 90 * (int64_t)SECOND);
+}
+
+Test(script, one_key_twice_in_an_operation_is_charged_twice)
+{
+	for (int a = 0; a < ALGORITHM_N; a++) {
+		uint64_t edge[4];
+		struct limit l = of_each((enum algorithm)a, 5, edge);
+		char key[32];
+		struct script_check c[2] = {{.limit = &l, .cost = 2}, {.limit = &l, .cost = 2}};
+		struct script_op op = {.kind = SCRIPT_TAKE, .checks = c, .n_checks = 2};
+		struct script_answer answer;
+
+		snprintf(key, sizeof key, "k:x{t}%d", a);
+		c[0].key = c[1].key = slice_of(key);
+		answer = run(&op);
+		cr_assert_eq(answer.status, SCRIPT_ALLOWED);
+		cr_assert_eq(answer.remaining, 1, "algorithm %d", a);
+		cr_assert_eq(run(&op).status, SCRIPT_REFUSED);
+		c[0].cost = c[1].cost = 3;
+		answer = run(&op);
+		cr_assert_eq(answer.wait_us, -1, "3 + 3 never fits into 5");
+	}
+}
+
+Test(script, operations_of_a_batch_see_each_other_in_order)
+{
+	struct limit l = bucket(3, 3600 * SECOND, 3);
+	struct script_check c = {.limit = &l, .key = SLICE("k:b{t}x"), .cost = 1};
+	struct script_op op[6];
+	struct script_answer a[6];
+
+	for (int i = 0; i < 6; i++)
+		op[i] = (struct script_op){.kind = SCRIPT_TAKE, .checks = &c, .n_checks = 1};
+	script_rig_run(&rig, op, 5, a);
+	for (int i = 0; i < 5; i++)
+		cr_assert_eq(a[i].status, i < 3 ? SCRIPT_ALLOWED : SCRIPT_REFUSED);
+	op[0].kind = SCRIPT_GIVE;
+	op[0].stamp_us = a[0].now_us;
+	script_rig_run(&rig, op, 3, a);
+	cr_assert_eq(a[0].amount, 1);
+	cr_assert_eq(a[1].status, SCRIPT_ALLOWED);
+	cr_assert_eq(a[2].status, SCRIPT_REFUSED);
+}
+
+/* ---- Chains, shadow ---- */
+
+Test(script, a_chained_operation_does_not_overtake)
+{
+	struct limit l = bucket(10, 3600 * SECOND, 10);
+	struct script_check big = {.limit = &l, .key = SLICE("k:b{t}x"), .cost = 8}, small = big;
+	struct script_op op[3] = {{.kind = SCRIPT_TAKE, .checks = &big, .n_checks = 1},
+				  {.kind = SCRIPT_TAKE, .chained = true, .checks = &big, .n_checks = 1},
+				  {.kind = SCRIPT_TAKE, .chained = true, .checks = &small, .n_checks = 1}};
+	struct script_answer a[3];
+
+	small.cost = 1;
+	script_rig_run(&rig, op, 3, a);
+	cr_assert_eq(a[0].status, SCRIPT_ALLOWED);
+	cr_assert_eq(a[1].status, SCRIPT_REFUSED);
+	cr_assert_eq(a[2].status, SCRIPT_REFUSED);
+	cr_assert_eq(a[2].remaining, 2);
+	cr_assert_eq(a[2].wait_us, a[1].wait_us, "as long as the one before it");
+	op[2].chained = false;
+	script_rig_run(&rig, op + 1, 2, a);
+	cr_assert_eq(a[1].status, SCRIPT_ALLOWED);
+}
+
+Test(script, a_shadow_check_never_refuses_and_takes_only_what_fits)
+{
+	struct limit small = bucket(1, 3600 * SECOND, 1), big = bucket(9, 3600 * SECOND, 9);
+	struct script_check c[2] = {{.limit = &small, .key = SLICE("k:b{t}s"), .cost = 1, .shadow = true},
+				    {.limit = &big, .key = SLICE("k:b{t}b"), .cost = 1}};
+	struct script_op op = {.kind = SCRIPT_TAKE, .checks = c, .n_checks = 2};
+	struct script_answer a;
+
+	cr_assert_eq(run(&op).status, SCRIPT_ALLOWED);
+	a = run(&op);
+	cr_assert_eq(a.status, SCRIPT_SHADOWED);
+	cr_assert(a.shadowed);
+	cr_assert_eq(a.check, 0);
+	cr_assert_eq(peek(&big, "k:b{t}b").remaining, 7);
+	cr_assert_eq(peek(&small, "k:b{t}s").remaining, 0);
+}
+
+/* ---- Ids ---- */
+
+Test(script, an_id_is_charged_once_and_answered_again)
+{
+	struct limit l = bucket(10, 3600 * SECOND, 10);
+	struct script_check c = {.limit = &l, .key = SLICE("k:b{t}x"), .cost = 3};
+	struct script_op op = {.kind = SCRIPT_TAKE,
+			       .checks = &c,
+			       .n_checks = 1,
+			       .id_key = SLICE("k:i{t}1:a"),
+			       .echo = SLICE("permit\0and receipt")};
+	struct script_op both[2] = {op, op};
+	struct script_answer a[2];
+	int64_t ttl;
+
+	script_rig_run(&rig, both, 2, a);
+	cr_assert_eq(a[0].status, SCRIPT_ALLOWED);
+	cr_assert_eq(a[1].status, SCRIPT_REPEATED, "even within a batch");
+	op.echo = SLICE("another");
+	for (int i = 0; i < 3; i++) {
+		struct script_answer again = run(&op);
+
+		cr_assert_eq(again.status, SCRIPT_REPEATED);
+		cr_assert_eq(again.remaining, a[0].remaining);
+		cr_assert_eq(again.wait_us, a[0].wait_us);
+		cr_assert(slice_equal(again.echo, SLICE("permit\0and receipt")));
+	}
+	cr_assert_eq(peek(&l, "k:b{t}x").remaining, 7);
+	ttl = redis_client_integer(&rig.client, "PTTL k:i{t}1:a");
+	cr_assert(ttl > 55000 && ttl <= 60000);
+}
+
+Test(script, a_refused_id_is_not_remembered_and_a_given_back_one_is_forgotten)
+{
+	struct limit l = bucket(1, 3600 * SECOND, 1);
+	struct script_check c = {.limit = &l, .key = SLICE("k:b{t}x"), .cost = 1};
+	struct script_op op = {.kind = SCRIPT_TAKE, .checks = &c, .n_checks = 1, .id_key = SLICE("k:i{t}1:b")};
+	struct script_op give = op;
+	struct script_answer a = take(&l, "k:b{t}x", 1);
+
+	give.kind = SCRIPT_GIVE;
+	cr_assert_eq(run(&op).status, SCRIPT_REFUSED);
+	cr_assert_eq(script_rig_one(&rig, SCRIPT_GIVE, &l, "k:b{t}x", 1).amount, 1);
+	a = run(&op);
+	cr_assert_eq(a.status, SCRIPT_ALLOWED);
+	give.stamp_us = a.now_us;
+	cr_assert_eq(run(&give).amount, 1);
+	cr_assert_eq(run(&op).status, SCRIPT_ALLOWED);
+}
+
+/* ---- Giving back, receipts ---- */
+
+Test(script, a_give_restores_exactly_what_a_take_took)
+{
+	for (int a = 0; a < ALGORITHM_N; a++) {
+		uint64_t edge[4];
+		struct limit l = of_each((enum algorithm)a, 9, edge);
+		char key[32];
+		struct script_check c = {.limit = &l, .cost = 4};
+		struct script_op give = {.kind = SCRIPT_GIVE, .checks = &c, .n_checks = 1};
+
+		snprintf(key, sizeof key, "k:x{t}%d", a);
+		c.key = slice_of(key);
+		take(&l, key, 2);
+		give.stamp_us = take(&l, key, 4).now_us;
+		take(&l, key, 1);
+		cr_assert_eq(run(&give).amount, 4, "algorithm %d", a);
+		cr_assert_eq(peek(&l, key).remaining, 6);
+		cr_assert_neq(redis_client_integer(&rig.client, "PTTL %s", key), -1);
+	}
+}
+
+Test(script, a_give_never_lifts_above_full)
+{
+	for (int a = 0; a < ALGORITHM_N; a++) {
+		uint64_t edge[4];
+		struct limit l = of_each((enum algorithm)a, 9, edge);
+		char key[32];
+
+		snprintf(key, sizeof key, "k:x{t}%d", a);
+		take(&l, key, 1);
+		for (int i = 0; i < 3; i++)
+			script_rig_one(&rig, SCRIPT_GIVE, &l, key, 9);
+		cr_assert_leq(peek(&l, key).remaining, 9);
+	}
+}
+
+static struct script_answer refund(const struct script_check *c, uint16_t n, const char *receipt, uint64_t amount)
+{
+	return run(&(struct script_op){.kind = SCRIPT_REFUND,
+				       .checks = c,
+				       .n_checks = n,
+				       .receipt_key = slice_of(receipt),
+				       .amount = amount});
+}
+
+static void take_with_receipt(const struct script_check *c, uint16_t n, const char *receipt)
+{
+	struct script_op op = {.kind = SCRIPT_TAKE, .checks = c, .n_checks = n, .receipt_key = slice_of(receipt)};
+
+	cr_assert_eq(run(&op).status, SCRIPT_ALLOWED);
+}
+
+Test(script, a_receipt_gives_back_once_in_total)
+{
+	for (int a = 0; a < ALGORITHM_N - 1; a++) {
+		uint64_t edge[4];
+		struct limit l = of_each((enum algorithm)a, 100, edge);
+		char key[32], receipt[32];
+		struct script_check c = {.limit = &l, .cost = 10};
+
+		snprintf(key, sizeof key, "k:x{t}%d", a);
+		snprintf(receipt, sizeof receipt, "k:r{t}%d", a);
+		c.key = slice_of(key);
+		take(&l, key, 20);
+		take_with_receipt(&c, 1, receipt);
+		cr_assert_eq(refund(&c, 1, receipt, 4).amount, 4, "algorithm %d", a);
+		cr_assert_eq(refund(&c, 1, receipt, 4).amount, 0);
+		cr_assert_eq(refund(&c, 1, receipt, 3).amount, 0);
+		cr_assert_eq(refund(&c, 1, receipt, UINT64_MAX).amount, 6);
+		cr_assert_eq(refund(&c, 1, receipt, UINT64_MAX).amount, 0);
+		cr_assert_eq(peek(&l, key).remaining, 80);
+	}
+}
+
+Test(script, a_receipt_is_only_for_what_it_was_given_for)
+{
+	struct limit l = bucket(100, 3600 * SECOND, 100);
+	struct script_check c = {.limit = &l, .key = SLICE("k:b{t}x"), .cost = 10}, other = c, more = c;
+
+	other.key = SLICE("k:b{t}y");
+	more.cost = 11;
+	take(&l, "k:b{t}y", 50);
+	take_with_receipt(&c, 1, "k:r{t}1");
+	cr_assert_eq(refund(&other, 1, "k:r{t}1", 1).status, SCRIPT_UNKNOWN);
+	cr_assert_eq(refund(&more, 1, "k:r{t}1", 1).status, SCRIPT_UNKNOWN);
+	cr_assert_eq(refund(&c, 1, "k:r{t}2", 1).status, SCRIPT_UNKNOWN);
+	cr_assert_eq(refund(&c, 1, "k:r{t}1", 1).status, SCRIPT_ALLOWED);
+}
+
+Test(script, refunds_of_a_key_are_bounded_in_any_period)
+{
+	struct limit l = bucket(5, 3600 * SECOND, 20);
+	struct script_check c = {.limit = &l, .key = SLICE("k:b{t}x"), .cost = 1};
+	uint64_t back = 0;
+	char receipt[32];
+
+	take(&l, "k:b{t}x", 10);
+	for (int i = 0; i < 9; i++) {
+		snprintf(receipt, sizeof receipt, "k:r{t}%d", i);
+		take_with_receipt(&c, 1, receipt);
+		back += refund(&c, 1, receipt, UINT64_MAX).amount;
+		cr_assert_eq(refund(&c, 1, receipt, UINT64_MAX).amount, 0);
+	}
+	cr_assert_eq(back, 5);
+	cr_assert_eq(redis_client_integer(&rig.client, "EXISTS k:fb{t}x"), 1);
+	cr_assert_gt(redis_client_integer(&rig.client, "PTTL k:fb{t}x"), 0);
+}
+
+Test(script, a_full_bucket_takes_no_refund)
+{
+	struct limit l = bucket(1000, SECOND, 20);
+	struct script_check c = {.limit = &l, .key = SLICE("k:b{t}x"), .cost = 5};
+
+	take_with_receipt(&c, 1, "k:r{t}1");
+	sleep_us(10000);
+	cr_assert_eq(refund(&c, 1, "k:r{t}1", UINT64_MAX).amount, 0);
+	take(&l, "k:b{t}x", 20);
+	cr_assert_eq(refund(&c, 1, "k:r{t}1", UINT64_MAX).amount, 0, "not later either");
+}
+
+Test(script, a_refund_keeps_levels_in_step)
+{
+	struct limit tenant = bucket(3, 3600 * SECOND, 100), user = bucket(100, 3600 * SECOND, 100);
+	struct script_check c[2] = {{.limit = &tenant, .key = SLICE("k:b{t}p:0"), .cost = 10},
+				    {.limit = &user, .key = SLICE("k:b{t}p:1/u"), .cost = 10}};
+
+	take_with_receipt(c, 2, "k:r{t}1");
+	cr_assert_eq(refund(c, 2, "k:r{t}1", UINT64_MAX).amount, 3, "the tenant's budget");
+	cr_assert_eq(peek(&tenant, "k:b{t}p:0").remaining, 93);
+	cr_assert_eq(peek(&user, "k:b{t}p:1/u").remaining, 93);
+}
+
+Test(script, a_receipt_lives_as_long_as_what_was_taken)
+{
+	struct limit l = bucket(10, 100 * SECOND, 20);
+	struct script_check c = {.limit = &l, .key = SLICE("k:b{t}x"), .cost = 1};
+	int64_t ttl;
+
+	take_with_receipt(&c, 1, "k:r{t}1");
+	ttl = redis_client_integer(&rig.client, "PTTL k:r{t}1");
+	cr_assert(ttl > 255000 && ttl <= 261000, "200 s to full and a minute, not %ld ms", (long)ttl);
+	refund(&c, 1, "k:r{t}1", 1);
+	cr_assert_gt(redis_client_integer(&rig.client, "PTTL k:r{t}1"), 250000);
+}
+
+/* ---- Permits ---- */
+
+static struct script_answer permit_op(enum script_op_kind kind, const struct limit *l, const char *permit)
+{
+	struct script_check c = {.limit = l, .key = SLICE("k:c{t}x"), .cost = 1};
+
+	return run(&(struct script_op){.kind = kind, .checks = &c, .n_checks = 1, .permit = slice_of(permit)});
+}
+
+Test(script, permits_are_released_once_and_by_name)
+{
+	struct limit l = make(ALGORITHM_CONCURRENCY, 2, 10 * SECOND, 0);
+
+	cr_assert_eq(permit_op(SCRIPT_TAKE, &l, "one").status, SCRIPT_ALLOWED);
+	cr_assert_eq(permit_op(SCRIPT_TAKE, &l, "two").status, SCRIPT_ALLOWED);
+	cr_assert_eq(permit_op(SCRIPT_TAKE, &l, "three").status, SCRIPT_REFUSED);
+	cr_assert_eq(permit_op(SCRIPT_RELEASE, &l, "three").status, SCRIPT_UNKNOWN);
+	cr_assert_eq(permit_op(SCRIPT_RELEASE, &l, "n").status, SCRIPT_UNKNOWN, "the bookkeeping is no permit");
+	cr_assert_eq(permit_op(SCRIPT_RELEASE, &l, "one").amount, 1);
+	cr_assert_eq(permit_op(SCRIPT_RELEASE, &l, "one").amount, 0);
+	cr_assert_eq(permit_op(SCRIPT_TAKE, &l, "three").status, SCRIPT_ALLOWED);
+	cr_assert_eq(permit_op(SCRIPT_TAKE, &l, "four").status, SCRIPT_REFUSED);
+}
+
+Test(script, a_permit_ends_by_itself_unless_it_is_renewed)
+{
+	struct limit l = make(ALGORITHM_CONCURRENCY, 2, 50000, 0);
+
+	permit_op(SCRIPT_TAKE, &l, "kept");
+	permit_op(SCRIPT_TAKE, &l, "left");
+	sleep_us(30000);
+	cr_assert_eq(permit_op(SCRIPT_RENEW, &l, "kept").amount, 1);
+	sleep_us(30000);
+	cr_assert_eq(permit_op(SCRIPT_RENEW, &l, "left").amount, 0);
+	cr_assert_eq(permit_op(SCRIPT_RELEASE, &l, "left").amount, 0);
+	cr_assert_eq(peek(&l, "k:c{t}x").remaining, 1);
+	cr_assert_eq(permit_op(SCRIPT_RELEASE, &l, "kept").amount, 1);
+}
+
+Test(script, a_permit_without_a_name_can_be_given_back_by_its_time)
+{
+	struct limit l = make(ALGORITHM_CONCURRENCY, 9, 10 * SECOND, 0);
+	struct script_check c = {.limit = &l, .key = SLICE("k:c{t}x"), .cost = 3};
+	struct script_op op = {.kind = SCRIPT_GIVE, .checks = &c, .n_checks = 1};
+
+	op.stamp_us = take(&l, "k:c{t}x", 3).now_us;
+	take(&l, "k:c{t}x", 3);
+	cr_assert_eq(run(&op).amount, 3);
+	cr_assert_eq(run(&op).amount, 0);
+	cr_assert_eq(peek(&l, "k:c{t}x").remaining, 6);
+}
+
+Test(script, a_plan_is_a_bucket_and_slots_in_one_step)
+{
+	struct limit rate = bucket(5, SECOND, 10), slots = make(ALGORITHM_CONCURRENCY, 4, 10 * SECOND, 0);
+	struct script_check c[2] = {{.limit = &rate, .key = SLICE("k:b{t}p:0"), .cost = 3},
+				    {.limit = &slots, .key = SLICE("k:c{t}p:0"), .cost = 3}};
+	struct script_op op = {.kind = SCRIPT_TAKE, .checks = c, .n_checks = 2};
+	struct script_answer a;
+
+	cr_assert_eq(run(&op).status, SCRIPT_ALLOWED);
+	a = run(&op);
+	cr_assert_eq(a.status, SCRIPT_REFUSED);
+	cr_assert_eq(a.check, 1);
+	cr_assert_geq(peek(&rate, "k:b{t}p:0").remaining, 7);
+	cr_assert_eq(peek(&slots, "k:c{t}p:0").remaining, 1);
+}
+
+/* ---- Peeking, expiry, storage ---- */
+
+Test(script, a_peek_writes_nothing)
+{
+	for (int a = 0; a < ALGORITHM_N; a++) {
+		uint64_t edge[4];
+		struct limit l = of_each((enum algorithm)a, 3, edge);
+		char key[32];
+		struct redis_answer before, after;
+
+		snprintf(key, sizeof key, "k:x{t}%d", a);
+		cr_assert_eq(peek(&l, key).remaining, 3);
+		cr_assert_eq(redis_client_integer(&rig.client, "EXISTS %s", key), 0);
+		take(&l, key, 3);
+		before = redis_client_command(&rig.client, "DUMP %s", key);
+		cr_assert_eq(peek(&l, key).status, SCRIPT_REFUSED);
+		cr_assert_eq(peek(&l, key).remaining, 0);
+		after = redis_client_command(&rig.client, "DUMP %s", key);
+		cr_assert(slice_equal(before.text, after.text));
+		redis_answer_release(&before);
+		redis_answer_release(&after);
+	}
+}
+
+Test(script, every_key_expires_a_minute_after_it_says_nothing_any_more)
+{
+	for (int a = 0; a < ALGORITHM_N; a++) {
+		uint64_t edge[4];
+		struct limit l = of_each((enum algorithm)a, 10, edge);
+		char key[32];
+
+		snprintf(key, sizeof key, "k:x{t}%d", a);
+		for (int i = 0; i < 5; i++) {
+			struct script_answer answer = take(&l, key, 1 + (uint64_t)i % 2);
+			int64_t ttl_ms = redis_client_integer(&rig.client, "PTTL %s", key);
+			int64_t full_ms = (int64_t)answer.reset_us / 1000;
+
+			cr_assert(ttl_ms >= full_ms + 59990 && ttl_ms <= full_ms + 63000,
+				  "algorithm %d: %ld ms, full in %ld", a, (long)ttl_ms, (long)full_ms);
+		}
+	}
+}
+
+Test(script, a_bucket_that_refills_in_centuries_still_expires)
+{
+	struct limit l = bucket(1, LIMIT_PER_MAX_US, LIMIT_MAX);
+
+	cr_assert_eq(take(&l, "k:b{t}x", LIMIT_MAX).status, SCRIPT_ALLOWED);
+	cr_assert_gt(redis_client_integer(&rig.client, "PTTL k:b{t}x"), 0);
+	cr_assert_eq(take(&l, "k:b{t}x", LIMIT_MAX).wait_us, (int64_t)LIMIT_FOREVER_US);
+}
+
+static bool is_kept_as_integer(const struct limit *l, uint64_t cost)
+{
+	struct redis_answer a;
+	bool is;
+
+	take(l, "k:b{t}x", cost);
+	a = redis_client_command(&rig.client, "OBJECT ENCODING k:b{t}x");
+	is = slice_equal(a.text, SLICE("int"));
+	redis_answer_release(&a);
+	a = redis_client_command(&rig.client, "DEL k:b{t}x");
+	redis_answer_release(&a);
+	return is;
+}
+
+Test(script, ordinary_buckets_are_kept_as_integers)
+{
+	const uint64_t limits[][3] = {{10, SECOND, 20}, {1, 60 * SECOND, 1}, {3, 7 * SECOND, 3}, {100, 60 * SECOND, 100},
+				      {1000, SECOND, 2000}, {1000, 3600 * SECOND, 1000}, {1000000, SECOND, 2000000},
+				      {LIMIT_MAX, SECOND, LIMIT_MAX}, {7, 86400 * SECOND, 7}};
+
+	for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+		struct limit l = bucket(limits[i][0], limits[i][1], limits[i][2]);
+
+		cr_assert(is_kept_as_integer(&l, 1), "limit %lu", (unsigned long)l.limit);
+		cr_assert(is_kept_as_integer(&l, l.burst), "limit %lu", (unsigned long)l.limit);
+	}
+}
+
+/* What a foreign hand left under a key of ours must not stop the batch it is asked in. */
+Test(script, a_state_that_is_none_counts_as_absent)
+{
+	struct limit l = bucket(10, SECOND, 20), g = make(ALGORITHM_GCRA, 10, 3600 * SECOND, 10);
+	struct redis_answer a;
+
+	a = redis_client_command(&rig.client, "SET k:b{t}x rubbish-rubbish");
+	redis_answer_release(&a);
+	a = redis_client_command(&rig.client, "SET k:g{t}x rubbish");
+	redis_answer_release(&a);
+	cr_assert_eq(take(&l, "k:b{t}x", 1).remaining, 19);
+	cr_assert_eq(peek(&l, "k:b{t}x").remaining, 19);
+	cr_assert_eq(take(&g, "k:g{t}x", 1).remaining, 9);
+}
+
+/* ---- Limits that change, clocks that go back ---- */
+
+Test(script, a_raised_limit_admits_at_once)
+{
+	for (int a = 0; a < ALGORITHM_N; a++) {
+		uint64_t edge[4];
+		struct limit low = of_each((enum algorithm)a, 5, edge), high = of_each((enum algorithm)a, 9, edge);
+		char key[32];
+
+		snprintf(key, sizeof key, "k:x{t}%d", a);
+		take(&low, key, 5);
+		cr_assert_eq(take(&low, key, 1).status, SCRIPT_REFUSED);
+		cr_assert_eq(take(&high, key, 4).status, SCRIPT_ALLOWED, "algorithm %d", a);
+		cr_assert_eq(take(&high, key, 1).status, SCRIPT_REFUSED, "algorithm %d", a);
+	}
+}
+
+Test(script, a_lowered_limit_does_not_lock_a_bucket_up)
+{
+	for (int a = 0; a <= ALGORITHM_GCRA; a++) {
+		struct limit high = make((enum algorithm)a, 1000, 3600 * SECOND, 1000);
+		struct limit low = make((enum algorithm)a, 100, SECOND, 5);
+		char key[32];
+		struct script_answer answer;
+
+		snprintf(key, sizeof key, "k:x{t}%d", a);
+		take(&high, key, 1000);
+		answer = take(&low, key, 1);
+		cr_assert_eq(answer.status, SCRIPT_REFUSED);
+		cr_assert(answer.wait_us > 0 && answer.wait_us <= 10000);
+		sleep_us((uint64_t)answer.wait_us);
+		cr_assert_eq(take(&low, key, 1).status, SCRIPT_ALLOWED, "algorithm %d", a);
+	}
+}
+
+Test(script, a_clock_that_went_back_neither_refills_nor_forgets)
+{
+	struct limit l = bucket(10, SECOND, 20);
+	uint64_t now_us = peek(&l, "k:b{t}x").now_us, ahead;
+	struct redis_answer a;
+	struct script_answer answer;
+
+	/* 12 of 20 are missing, by a clock that is a minute ahead. */
+	ahead = (now_us / 100000 + 600) % 1000000000;
+	a = redis_client_command(&rig.client, "SET k:b{t}x %lu%09lu", 12UL * 100000 * 4 + 1, (unsigned long)ahead);
+	redis_answer_release(&a);
+	answer = take(&l, "k:b{t}x", 3);
+	cr_assert_eq(answer.remaining, 5);
+	sleep_us(400000);
+	answer = take(&l, "k:b{t}x", 3);
+	cr_assert_eq(answer.remaining, 2, "nothing is refilled before that minute is over");
+	cr_assert_geq(redis_client_integer(&rig.client, "PTTL k:b{t}x"), 119000);
+	a = redis_client_command(&rig.client, "GET k:b{t}x");
+	cr_assert_eq((uint64_t)atoll(a.text.ptr) % 1000000000, ahead);
+	redis_answer_release(&a);
+}
+
+Test(script, edges_that_do_not_reach_are_said)
+{
+	uint64_t edge[4];
+	struct limit l = calendar(5, edge), b = bucket(5, 3600 * SECOND, 5);
+	struct script_check c[2] = {{.limit = &b, .key = SLICE("k:b{t}x"), .cost = 1},
+				    {.limit = &l, .key = SLICE("k:d{t}x"), .cost = 1}};
+	struct script_op op = {.kind = SCRIPT_TAKE, .checks = c, .n_checks = 2};
+	uint64_t clock_us = rig.clock_us;
+	struct script_answer a;
+
+	l.edges.n = 2; /* ends an hour ago */
+	a = run(&op);
+	cr_assert_eq(a.status, SCRIPT_EDGES);
+	cr_assert_eq(a.check, 1);
+	l.edges.n = 4;
+	rig.clock_us = clock_us - 100000 * SECOND;
+	a = run(&op);
+	cr_assert_eq(a.status, SCRIPT_EDGES, "the agent's clock is days behind");
+	a = run(&op);
+	cr_assert_eq(a.status, SCRIPT_ALLOWED, "with the time that the answer brought");
+	cr_assert_eq(a.remaining, 4);
+}
+
+Test(script, the_reset_of_a_calendar_stays_where_it_is)
+{
+	uint64_t edge[4];
+	struct limit l = calendar(500, edge);
+
+	for (int i = 0; i < 200; i++) {
+		struct script_answer a = take(&l, "k:d{t}x", 1);
+
+		cr_assert_eq(a.now_us + a.reset_us, edge[2]);
+	}
+}
+
+/* ---- Waiting ---- */
+
+/* Asked again exactly when it was told, a caller that is alone is admitted. */
+Test(script, a_wait_is_long_enough_and_no_longer)
+{
+	static const uint64_t rate[][2] = {{3, 70000}, {10, 100000}, {1, 60000}, {7, 33000}};
+
+	for (int a = 0; a < ALGORITHM_N; a++) {
+		if (a == ALGORITHM_CALENDAR)
+			continue;
+		for (size_t i = 0; i < 4; i++) {
+			struct limit l = make((enum algorithm)a, rate[i][0], rate[i][1], rate[i][0]);
+			char key[32];
+			struct script_answer answer;
+
+			snprintf(key, sizeof key, "k:x{t}%d%zu", a, i);
+			take(&l, key, rate[i][0]);
+			answer = take(&l, key, 1);
+			cr_assert_eq(answer.status, SCRIPT_REFUSED);
+			cr_assert(answer.wait_us > 0 && (uint64_t)answer.wait_us <= 2 * rate[i][1]);
+			sleep_us((uint64_t)answer.wait_us);
+			cr_assert_eq(take(&l, key, 1).status, SCRIPT_ALLOWED, "algorithm %d", a);
+		}
+	}
+}
+
+Test(script, what_can_never_fit_is_said)
+{
+	for (int a = 0; a < ALGORITHM_N; a++) {
+		uint64_t edge[4];
+		struct limit l = of_each((enum algorithm)a, 5, edge), none = l;
+		struct script_answer answer;
+
+		none.limit = 0;
+		cr_assert_eq(limit_init(&none), KOVA_OK);
+		answer = take(&l, "k:x{t}1", 6);
+		cr_assert(answer.status == SCRIPT_REFUSED && answer.wait_us == -1 && answer.remaining == 5);
+		answer = take(&none, "k:x{t}1", 1);
+		cr_assert(answer.status == SCRIPT_REFUSED && answer.wait_us == -1 && answer.remaining == 0);
+		answer = peek(&none, "k:x{t}1");
+		cr_assert(answer.status == SCRIPT_REFUSED && answer.wait_us == -1);
+		cr_assert_eq(redis_client_integer(&rig.client, "EXISTS k:x{t}1"), 0);
+	}
+}
+
+/* Case 6: many hits in one µs are many. */
+Test(script, hits_of_the_same_instant_all_count)
+{
+	struct limit l = make(ALGORITHM_SLIDING_WINDOW, 500, 3600 * SECOND, 0);
+	struct script_check c = {.limit = &l, .key = SLICE("k:w{t}x"), .cost = 5};
+	struct script_op op[SCRIPT_OPS_MAX];
+	struct script_answer a[SCRIPT_OPS_MAX];
+	unsigned admitted = 0;
+
+	for (int i = 0; i < SCRIPT_OPS_MAX; i++)
+		op[i] = (struct script_op){.kind = SCRIPT_TAKE, .checks = &c, .n_checks = 1};
+	script_rig_run(&rig, op, SCRIPT_OPS_MAX, a);
+	for (int i = 0; i < SCRIPT_OPS_MAX; i++)
+		admitted += a[i].status == SCRIPT_ALLOWED;
+	cr_assert_eq(admitted, 100);
+	cr_assert_eq(peek(&l, "k:w{t}x").remaining, 0);
+}
+
+/* Case 5: refusals leave no debt. */
+Test(script, a_thousand_refusals_cost_nothing)
+{
+	struct limit l = bucket(100, SECOND, 10);
+
+	take(&l, "k:b{t}x", 10);
+	for (int i = 0; i < 1000; i++)
+		take(&l, "k:b{t}x", 50);
+	sleep_us(110000);
+	cr_assert_eq(take(&l, "k:b{t}x", 10).status, SCRIPT_ALLOWED);
+}
+
+/* ---- The script itself ---- */
+
+Test(script, a_flushed_script_is_sent_again)
+{
+	struct limit l = bucket(100, 3600 * SECOND, 100);
+
+	for (int i = 0; i < 10; i++) {
+		struct redis_answer a = redis_client_command(&rig.client, "SCRIPT FLUSH");
+
+		redis_answer_release(&a);
+		cr_assert_eq(take(&l, "k:b{t}x", 1).remaining, 99 - (uint64_t)i);
+	}
+}
+
+Test(script, a_large_batch_of_large_operations)
+{
+	static struct script_check c[SCRIPT_CHECKS_MAX];
+	static char name[SCRIPT_CHECKS_MAX][32];
+	static struct script_op op[SCRIPT_OPS_MAX];
+	static struct script_answer a[SCRIPT_OPS_MAX];
+	struct limit l = bucket(1000, 3600 * SECOND, 1000);
+
+	for (int i = 0; i < SCRIPT_CHECKS_MAX; i++) {
+		snprintf(name[i], sizeof name[i], "k:b{t}p:%d", i);
+		c[i] = (struct script_check){.limit = &l, .key = slice_of(name[i]), .cost = 1};
+	}
+	for (int i = 0; i < SCRIPT_OPS_MAX; i++)
+		op[i] = (struct script_op){.kind = SCRIPT_TAKE, .checks = c, .n_checks = SCRIPT_CHECKS_MAX};
+	script_rig_run(&rig, op, SCRIPT_OPS_MAX, a);
+	cr_assert_eq(a[SCRIPT_OPS_MAX - 1].remaining, 1000 - SCRIPT_OPS_MAX);
+}
+
+Test(script, more_keys_than_lua_unpacks_at_once)
+{
+	static struct script_check c[20][SCRIPT_CHECKS_MAX];
+	static char name[20][SCRIPT_CHECKS_MAX][32];
+	struct script_op op[20];
+	struct script_answer a[20];
+	struct limit l = bucket(3, 3600 * SECOND, 3);
+
+	for (int i = 0; i < 20; i++) {
+		for (int j = 0; j < SCRIPT_CHECKS_MAX; j++) {
+			snprintf(name[i][j], sizeof name[i][j], "k:b{t}p:%d/%d", i, j);
+			c[i][j] = (struct script_check){.limit = &l, .key = slice_of(name[i][j]), .cost = 1};
+		}
+		op[i] = (struct script_op){.kind = SCRIPT_TAKE, .checks = c[i], .n_checks = SCRIPT_CHECKS_MAX};
+	}
+	for (int round = 0; round < 2; round++)
+		script_rig_run(&rig, op, 20, a);
+	cr_assert_eq(a[19].status, SCRIPT_ALLOWED);
+	cr_assert_eq(a[19].remaining, 1);
+}
