@@ -153,7 +153,7 @@ static int put_one(struct session *s, const json_t *policy)
 	return status;
 }
 
-/* One policy, a list of them, or {"policies": [...]}; as a new array, NULL: none of these. */
+/* One policy, a list of them, or {"policies": [...]}; as a new array, NULL: out of memory. */
 static json_t *policies_in(json_t *json)
 {
 	json_t *policies = json_object_get(json, "policies");
@@ -162,7 +162,7 @@ static json_t *policies_in(json_t *json)
 		return json_incref(policies);
 	if (json_is_array(json))
 		return json_incref(json);
-	return json_is_object(json) ? json_pack("[O]", json) : NULL;
+	return json_pack("[O]", json); /* a file holds an object or a list */
 }
 
 static int put(struct session *s, const char *file)
@@ -176,7 +176,7 @@ static int put(struct session *s, const char *file)
 	json_t *policies = policies_in(json);
 	json_decref(json);
 	if (policies == NULL) {
-		complain("%s: must be a policy, a list of policies or {\"policies\": [...]}", file);
+		complain("out of memory");
 		return EXIT_USAGE;
 	}
 	json_strip_stamps(policies);
