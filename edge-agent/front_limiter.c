@@ -23,8 +23,6 @@ enum { DENY_DEFAULT = 429, RETRY_OVERLOAD_S = 1 };
 
 static bool counts_concurrency(const struct http_call *c, const struct answer *a)
 {
-	if (a->window_s != 0)
-		return false;
 	const struct policy *p =
 		catalogue_policy(control_catalogue(call_agent(c)->control), slice_of(a->policy));
 
@@ -35,10 +33,11 @@ static bool counts_concurrency(const struct http_call *c, const struct answer *a
 static void add_fields(struct http_call *c, const struct answer *a)
 {
 	struct buf *out = call_fields(c);
+	const bool concurrent = counts_concurrency(c, a);
 	struct ratelimit limit = {.policy = slice_of(a->policy),
 				  .quota = a->limit,
-				  .window_s = a->window_s,
-				  .concurrent = counts_concurrency(c, a),
+				  .window_s = concurrent ? 0 : a->window_s,
+				  .concurrent = concurrent,
 				  .remaining = a->remaining,
 				  .more_after_ms = a->more_after_ms};
 

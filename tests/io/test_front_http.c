@@ -282,6 +282,8 @@ Test(front_http, permits)
 	cr_assert_eq(ask("POST", "/v1/acquire", "{\"policy\":\"p\",\"key\":\"k\",\"wait_ms\":1}"),
 		     200);
 	cr_assert_not_null(strstr(reply.body, ",\"permit\":\"permit\",\"hold_ms\":10000}"));
+	cr_assert_eq(ask("POST", "/v1/acquire", "{\"policy\":\"slots\",\"key\":\"k\"}"), 200);
+	expect_head("RateLimit-Policy: \"slots\";q=20;qu=\"concurrent-requests\"\r\n");
 	cr_assert_eq(ask("POST", "/v1/acquire", "{\"policy\":\"no\",\"key\":\"k\"}"), 429);
 	cr_assert_not_null(strstr(reply.body, ",\"permit\":null,\"hold_ms\":null}"));
 	const char *body = "{\"policy\":\"p\",\"key\":\"k\",\"permit\":\"x\"}";

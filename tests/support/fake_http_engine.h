@@ -5,6 +5,7 @@
  *
  *   no, never              refused; to be tried again in 1001 ms, never
  *   missing, range, down   no verdict: REQUEST_NO_POLICY, REQUEST_RANGE, REQUEST_UNAVAILABLE
+ *   slots                  allowed; a policy of concurrency
  *   later                  stays in progress until fake_answer_later()
  *   others                 allowed
  */
@@ -81,6 +82,8 @@ static void fill(struct request *r)
 			     .policy = "captcha-submit",
 			     .hold_ms = 10000,
 			     .amount = 3};
+	if (named(r, "slots"))
+		memcpy(a->policy, "slots", sizeof "slots");
 	if (r->want_receipt)
 		a->receipt = SLICE("r\"1");
 	if (r->kind == REQUEST_ACQUIRE)
@@ -170,11 +173,14 @@ struct catalogue *control_catalogue(const struct control *c)
 
 const struct policy *catalogue_policy(const struct catalogue *c, struct slice name)
 {
-	static struct level level = {.limit = {.algorithm = ALGORITHM_CONCURRENCY}};
-	static const struct policy policy = {.n_levels = 1, .levels = &level};
+	static struct level bucket, slots = {.limit = {.algorithm = ALGORITHM_CONCURRENCY}};
+	static const struct policy policy = {.n_levels = 1, .levels = &bucket};
+	static const struct policy slots_policy = {.n_levels = 1, .levels = &slots};
 
 	(void)c;
-	return slice_equal(name, SLICE("missing")) ? NULL : &policy;
+	if (slice_equal(name, SLICE("missing")))
+		return NULL;
+	return slice_equal(name, SLICE("slots")) ? &slots_policy : &policy;
 }
 
 json_t *control_policies(const struct control *c)
