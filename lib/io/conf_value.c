@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
+#include "core/civil.h"
 #include "io/conf.h"
 
 static const struct {
@@ -71,25 +72,6 @@ static bool mark_take(struct slice *text, const char *marks)
 	return true;
 }
 
-/* Days since 1970-01-01 (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms"). */
-static int64_t days_from_civil(int64_t year, int64_t month, int64_t day)
-{
-	year -= month <= 2;
-	int64_t era = (year >= 0 ? year : year - 399) / 400;
-	int64_t of_era = year - era * 400;
-	int64_t of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
-
-	return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
-}
-
-static bool day_exists(int64_t year, int64_t month, int64_t day)
-{
-	static const char days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-	bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-
-	return day <= days[month - 1] + (month == 2 && leap);
-}
-
 /* ".123456" as ms, 0 without one. */
 static bool fraction_take(struct slice *text, int64_t *ret_ms)
 {
@@ -130,7 +112,7 @@ bool conf_time_parse(struct slice text, int64_t *ret_ms)
 
 	if (!field_take(&text, 4, 0, 9999, &year) || !mark_take(&text, "-") ||
 	    !field_take(&text, 2, 1, 12, &month) || !mark_take(&text, "-") ||
-	    !field_take(&text, 2, 1, 31, &day) || !day_exists(year, month, day))
+	    !field_take(&text, 2, 1, 31, &day) || day > civil_days_of_month(year, (int)month))
 		return false;
 	if (!mark_take(&text, "Tt ") || !field_take(&text, 2, 0, 23, &h) ||
 	    !mark_take(&text, ":") || !field_take(&text, 2, 0, 59, &m) || !mark_take(&text, ":") ||
@@ -138,7 +120,8 @@ bool conf_time_parse(struct slice text, int64_t *ret_ms)
 		return false;
 	if (!fraction_take(&text, &ms) || !offset_take(&text, &offset) || text.len != 0)
 		return false;
-	int64_t minutes = (days_from_civil(year, month, day) * 24 + h) * 60 + m - offset;
+	const struct civil_date date = {year, (int)month, (int)day};
+	int64_t minutes = (civil_days(date) * 24 + h) * 60 + m - offset;
 
 	*ret_ms = (minutes * 60 + s) * 1000 + ms;
 	return true;
