@@ -119,7 +119,6 @@ static size_t on_field(char *ptr, size_t size, size_t n, void *data)
 static kova_status perform(struct agent_http *a, struct http_answer *answer,
 			   struct agent_error *ret_error)
 {
-	curl_off_t total = 0, connected = 0;
 	char why[CURL_ERROR_SIZE] = "";
 
 	curl_easy_setopt(a->curl, CURLOPT_ERRORBUFFER, why);
@@ -132,9 +131,6 @@ static kova_status perform(struct agent_http *a, struct http_answer *answer,
 							: KOVA_ECONN;
 	}
 	curl_easy_getinfo(a->curl, CURLINFO_RESPONSE_CODE, &answer->code);
-	curl_easy_getinfo(a->curl, CURLINFO_TOTAL_TIME_T, &total);
-	curl_easy_getinfo(a->curl, CURLINFO_PRETRANSFER_TIME_T, &connected);
-	answer->took_us = total > connected ? (uint64_t)(total - connected) : 0;
 	return KOVA_OK;
 }
 

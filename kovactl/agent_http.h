@@ -22,9 +22,8 @@ void agent_http_close(struct agent_http *a); /* NULL is nothing */
 
 struct http_answer {
 	long code;
-	struct buf body;  /* owned */
-	int64_t date_s;   /* of the Date field, since the epoch; -1: there was none */
-	uint64_t took_us; /* from the request's start to its last byte, without connecting */
+	struct buf body; /* owned */
+	int64_t date_s;  /* of the Date field, since the epoch; -1: there was none */
 };
 
 void http_answer_release(struct http_answer *answer);

@@ -23,6 +23,7 @@ static void rate_text(struct buf *b, const json_t *item)
 	const json_t *per = json_object_get(item, "per");
 	const json_t *burst = json_object_get(item, "burst");
 
+	buf_add_text(b, per == NULL && hold == NULL ? "limit " : "");
 	add_value(b, json_object_get(item, "limit"));
 	if (per != NULL) {
 		buf_add_text(b, " per ");

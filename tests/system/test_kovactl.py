@@ -362,6 +362,18 @@ class WithAgent(Kovactl):
         for check in ("RESP", "token", "version", "PING", "HTTP", "ready", "Redis", "clock", "policies"):
             self.assertIn(check, checks)
 
+    def test_doctor_names_a_redis_that_is_away(self):
+        redis = self.start_redis()
+        agent = self.start_agent({"policies": POLICIES, "redis": {"mode": "standalone", "url": redis.url}})
+        address = "%s:%d" % agent.resp_address
+        self.kovactl("doctor", "--agent", address)
+        redis.stop()
+        harness.wait_for(lambda: b"degraded" in agent.http("GET", "/readyz").body and
+                         agent.http("GET", "/readyz").json()["degraded"], "an agent that misses its Redis")
+        out, _ = self.kovactl("doctor", "--agent", address, expect=REFUSED)
+        self.assertRegex(out, r"✗ Redis +not reachable")
+        self.assertIn("1 problem found", out)
+
     def test_everything_over_a_unix_socket(self):
         path = os.path.join(self.directory, "a.sock")
         config = {"policies": POLICIES,

@@ -174,6 +174,7 @@ Test(kovactl_limit, in_a_few_words)
 	expect_limit("{\"limit\":10,\"per\":\"1s\",\"burst\":20}", "10 per 1s, burst 20");
 	expect_limit("{\"limit\":8,\"hold\":\"1m\"}", "8 at once, at most 1m each");
 	expect_limit("{\"plan\":{\"slots\":50,\"hold\":\"10s\"}}", "50 slots of 10s");
+	expect_limit("{\"limit\":5}", "limit 5");
 	expect_limit("{\"banned\":true}", "banned");
 	expect_limit("{\"unlimited\":true}", "unlimited");
 	expect_limit("{\"levels\":[{\"name\":\"tenant\",\"limit\":100,\"per\":\"1s\"},"
