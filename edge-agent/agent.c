@@ -29,7 +29,7 @@
 #include "listener.h"
 #include "ops.h"
 
-enum { DRAIN_MS = 5000, DRAIN_POLL_MS = 20, LISTENERS = 3, SIGNALS = 3 };
+enum { DRAIN_MS = 5000, DRAIN_POLL_MS = 20, START_POLL_MS = 5, LISTENERS = 3, SIGNALS = 3 };
 
 enum agent_step { AGENT_STARTING, AGENT_RUNNING, AGENT_DRAINING, AGENT_CLOSING };
 
@@ -45,8 +45,9 @@ struct agent_life {
 	struct conn_pool *conns;
 	struct listener *listeners[LISTENERS];
 	uv_signal_t signals[SIGNALS];
-	uv_timer_t drain_timer;
-	uint64_t drain_until_ms;
+	uv_timer_t timer; /* starting: is the store up? draining: are the connections gone? */
+	uint64_t timer_until_ms;
+	unsigned outages; /* shards that can't be asked now */
 	struct {
 		uv_work_t work;
 		struct edge_conf conf;
@@ -94,7 +95,7 @@ static void on_child_stopped(void *data)
 	l->child = NULL;
 	for (int i = 0; i < SIGNALS; i++)
 		close_handle((uv_handle_t *)&l->signals[i]);
-	close_handle((uv_handle_t *)&l->drain_timer);
+	close_handle((uv_handle_t *)&l->timer);
 }
 
 static void on_engine_closed(void *data)
@@ -122,7 +123,7 @@ static void on_conns_closed(void *data)
 static void close_all(struct agent_life *l)
 {
 	l->step = AGENT_CLOSING;
-	uv_timer_stop(&l->drain_timer);
+	uv_timer_stop(&l->timer);
 	ops_unregister(&l->agent);
 	if (l->conns != NULL)
 		conn_pool_close(l->conns, on_conns_closed, l);
@@ -133,7 +134,7 @@ static void close_all(struct agent_life *l)
 static void on_drain_timer(uv_timer_t *t)
 {
 	struct agent_life *l = t->data;
-	bool late = uv_now(&l->loop) >= l->drain_until_ms;
+	bool late = uv_now(&l->loop) >= l->timer_until_ms;
 
 	if (conn_pool_count(l->conns) > 0 && !late)
 		return;
@@ -167,8 +168,8 @@ static void stop(struct agent_life *l)
 	stop_listening(l);
 	engine_drain(l->agent.engine);
 	conn_pool_drain(l->conns);
-	l->drain_until_ms = uv_now(&l->loop) + DRAIN_MS;
-	uv_timer_start(&l->drain_timer, on_drain_timer, 0, DRAIN_POLL_MS);
+	l->timer_until_ms = uv_now(&l->loop) + DRAIN_MS;
+	uv_timer_start(&l->timer, on_drain_timer, 0, DRAIN_POLL_MS);
 }
 
 /* ---- Reload ---- */
@@ -298,14 +299,16 @@ static void on_store_changed(unsigned shard, bool up, const char *why, void *dat
 {
 	struct agent_life *l = data;
 
-	if (up && l->agent.engine != NULL)
+	if (up && l->outages > 0) {
+		l->outages--;
 		engine_store_up(l->agent.engine);
-	if (up)
 		log_event(LOG_INFO, "outage_ended", "decisions by the store again",
 			  LOG_INT_FIELD("shard", shard));
-	else
+	} else if (!up) {
+		l->outages++;
 		log_event(LOG_WARN, "outage_begun", "decisions by each policy's on_outage",
 			  LOG_INT_FIELD("shard", shard), LOG_TEXT_FIELD("why", why));
+	}
 }
 
 static bool start_engine(struct agent_life *l, const struct redis_conf *redis)
@@ -321,10 +324,36 @@ static bool start_engine(struct agent_life *l, const struct redis_conf *redis)
 	return false;
 }
 
-static void start_serving(struct agent_life *l, const struct redis_conf *redis)
+static void open_fronts(struct agent_life *l)
 {
 	const struct edge_conf *conf = &l->agent.conf;
 
+	if (!listen_on(l, 0, conf->listen_resp, &front_resp) ||
+	    !listen_on(l, 1, conf->listen_http, &front_http) ||
+	    !listen_on(l, 2, conf->listen_unix, &front_resp))
+		return;
+	l->step = AGENT_RUNNING;
+	if (conf->insecure)
+		log_event(LOG_WARN, "insecure",
+			  "INSECURE: anybody who reaches this agent may use and administer it");
+	log_event(LOG_INFO, "started", "the agent is running");
+}
+
+/* The fronts open when the store answers, so that the first request is not decided by on_outage; but a store that
+ * does not answer holds them up no longer than connecting may take. */
+static void on_start_timer(uv_timer_t *t)
+{
+	struct agent_life *l = t->data;
+	struct engine_health health = engine_health(l->agent.engine);
+
+	if (health.shards_up < health.shards && uv_now(&l->loop) < l->timer_until_ms)
+		return;
+	uv_timer_stop(t);
+	open_fronts(l);
+}
+
+static void start_serving(struct agent_life *l, const struct redis_conf *redis)
+{
 	if (!start_engine(l, redis)) {
 		fail(l, KOVA_EIO, "the store can't be used", "see the lines before");
 		return;
@@ -335,15 +364,8 @@ static void start_serving(struct agent_life *l, const struct redis_conf *redis)
 		return;
 	}
 	ops_register(&l->agent, l->conns);
-	if (!listen_on(l, 0, conf->listen_resp, &front_resp) ||
-	    !listen_on(l, 1, conf->listen_http, &front_http) ||
-	    !listen_on(l, 2, conf->listen_unix, &front_resp))
-		return;
-	l->step = AGENT_RUNNING;
-	if (conf->insecure)
-		log_event(LOG_WARN, "insecure",
-			  "INSECURE: anybody who reaches this agent may use and administer it");
-	log_event(LOG_INFO, "started", "the agent is running");
+	l->timer_until_ms = uv_now(&l->loop) + redis->connect_timeout_ms;
+	uv_timer_start(&l->timer, on_start_timer, 0, START_POLL_MS);
 }
 
 static void on_child_ready(kova_status status, const char *detail, void *data)
@@ -446,8 +468,8 @@ kova_status agent_run(const char *file, enum log_format format, enum log_level l
 	l->log_level = level;
 	l->agent.loop = &l->loop;
 	if (load(l)) {
-		uv_timer_init(&l->loop, &l->drain_timer);
-		l->drain_timer.data = l;
+		uv_timer_init(&l->loop, &l->timer);
+		l->timer.data = l;
 		for (int i = 0; i < SIGNALS; i++) {
 			uv_signal_init(&l->loop, &l->signals[i]);
 			l->signals[i].data = l;
