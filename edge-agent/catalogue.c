@@ -29,7 +29,7 @@ struct prefix_length {
 };
 
 struct entry {
-	struct policy policy; /* first: a policy's address is its entry's */
+	struct policy policy;             /* first: a policy's address is its entry's */
 	uint32_t first_length, n_lengths; /* in `lengths`, ascending by level, then length */
 };
 

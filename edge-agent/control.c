@@ -268,9 +268,8 @@ kova_status control_put_policy(struct control *c, struct slice name, const json_
 	json_decref(named);
 	if (text != NULL) {
 		control_id_of_policy(rule, &id);
-		struct control_item_parts parts = {.id = {id.bytes, id.len},
-						   .text = slice_of(text),
-						   .policy = rule};
+		struct control_item_parts parts = {
+			.id = {id.bytes, id.len}, .text = slice_of(text), .policy = rule};
 
 		status = change(c, &parts, who, ret_error);
 	} else {
@@ -289,7 +288,8 @@ static kova_status override_check(const struct control *c, const struct override
 	struct conf_reader r = {0};
 
 	if (p == NULL) {
-		snprintf(e->text, sizeof e->text, "`policy`: there is no policy `%s`", rule->policy);
+		snprintf(e->text, sizeof e->text, "`policy`: there is no policy `%s`",
+			 rule->policy);
 		return KOVA_ECONFIG;
 	}
 	return override_rule_fits(rule, p, &r, NULL) ? KOVA_OK : fail_reader(&r, e);
@@ -304,9 +304,8 @@ static kova_status put_override(struct control *c, struct override_rule *rule, c
 	if (status != KOVA_OK)
 		return status;
 	control_id_of_override(rule, &id);
-	struct control_item_parts parts = {.id = {id.bytes, id.len},
-					   .text = slice_of(text),
-					   .override = rule};
+	struct control_item_parts parts = {
+		.id = {id.bytes, id.len}, .text = slice_of(text), .override = rule};
 
 	return change(c, &parts, who, e);
 }
@@ -317,8 +316,8 @@ kova_status control_put_override(struct control *c, const json_t *override, cons
 	struct conf_reader r = {0};
 	struct override_rule *rule = override_rule_read(&r, NULL, override);
 	char *text = rule != NULL ? control_item_text(override) : NULL;
-	kova_status status = text != NULL ? put_override(c, rule, text, who, ret_error) :
-					    fail_reader(&r, ret_error);
+	kova_status status = text != NULL ? put_override(c, rule, text, who, ret_error)
+					  : fail_reader(&r, ret_error);
 
 	override_rule_unref(rule);
 	free(text);
@@ -333,8 +332,8 @@ static kova_status delete_item(struct control *c, const struct control_id *id, c
 
 	if (known == NULL || control_item_is_deleted(known))
 		return fail(e, KOVA_ENOTFOUND,
-			    id->bytes[0] == CONTROL_POLICY ? "there is no policy of this name" :
-							     "there is no such override");
+			    id->bytes[0] == CONTROL_POLICY ? "there is no policy of this name"
+							   : "there is no such override");
 	return change(c, &parts, who, e);
 }
 

@@ -37,7 +37,8 @@ void control_on_change(struct control *c, void (*changed)(void *data), void *dat
 
 /* A reload of the file (SIGHUP). Changes all or nothing. */
 KOVA_MUST_CHECK kova_status control_reload(struct control *c, const json_t *policies,
-					   const json_t *overrides, struct control_error *ret_error);
+					   const json_t *overrides,
+					   struct control_error *ret_error);
 
 /*
  * As control_reload(), without holding up the loop: reading, merging and writing run in a thread of libuv's pool, only
@@ -62,7 +63,8 @@ KOVA_MUST_CHECK kova_status control_put_override(struct control *c, const json_t
 /* Exactly one of `key` and `prefix` has ptr != NULL. */
 KOVA_MUST_CHECK kova_status control_delete_override(struct control *c, struct slice policy,
 						    struct slice key, struct slice prefix,
-						    const char *who, struct control_error *ret_error);
+						    const char *who,
+						    struct control_error *ret_error);
 
 /* New references: {"policies":[…]} and {"overrides":[…]} each item with "version" and "who". */
 json_t *control_policies(const struct control *c);

@@ -72,8 +72,9 @@ struct control_item *control_item_new(const struct control_item_parts *parts)
 
 struct control_item_parts control_item_parts(const struct control_item *item)
 {
-	return (struct control_item_parts){item->id,        item->text,   item->who,     item->version,
-					   item->file_hash, item->policy, item->override};
+	return (struct control_item_parts){item->id,      item->text,      item->who,
+					   item->version, item->file_hash, item->policy,
+					   item->override};
 }
 
 struct control_item *control_item_ref(struct control_item *item)
@@ -157,8 +158,9 @@ void control_record_write(const struct control_item *item, struct buf *out)
 	struct buf object = {0};
 	bool deleted = control_item_is_deleted(item);
 
-	buf_printf(&object, "{\"version\":%" PRIu64 ",\"file\":\"%016" PRIx64 "\",\"who\":",
-		   item->version, item->file_hash);
+	buf_printf(&object,
+		   "{\"version\":%" PRIu64 ",\"file\":\"%016" PRIx64 "\",\"who\":", item->version,
+		   item->file_hash);
 	add_json_string(&object, item->who);
 	buf_add_text(&object, deleted ? ",\"deleted\":" : ",\"item\":");
 	if (deleted)

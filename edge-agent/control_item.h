@@ -23,13 +23,14 @@ struct control_id {
 
 struct control_item {
 	atomic_uint refs;
-	uint64_t version;   /* stamp of the write (core/hlc.h); 0: older than any other */
-	uint64_t file_hash; /* of what the file said of it when it was loaded last; 0: it said nothing */
+	uint64_t version; /* stamp of the write (core/hlc.h); 0: older than any other */
+	uint64_t
+		file_hash; /* of what the file said of it when it was loaded last; 0: it said nothing */
 	uint64_t id_hash;
 	struct policy_rule *policy;     /* CONTROL_POLICY */
 	struct override_rule *override; /* CONTROL_KEY, CONTROL_PREFIX; both NULL: deleted */
-	struct slice id;   /* these three lie in `bytes` */
-	struct slice text; /* its JSON, compact, names sorted; empty: deleted */
+	struct slice id;                /* these three lie in `bytes` */
+	struct slice text;              /* its JSON, compact, names sorted; empty: deleted */
 	struct slice who;
 	char bytes[];
 };

@@ -83,9 +83,8 @@ static kova_status merge_value(struct merge *m, const json_t *value, const struc
 			       struct policy_rule *policy, struct override_rule *override)
 {
 	char *text = control_item_text(value);
-	struct control_item_parts said = {.id = {id->bytes, id->len},
-					  .policy = policy,
-					  .override = override};
+	struct control_item_parts said = {
+		.id = {id->bytes, id->len}, .policy = policy, .override = override};
 
 	if (text == NULL)
 		return KOVA_ENOMEM;
@@ -129,7 +128,8 @@ static kova_status merge_rest(struct merge *m)
 
 kova_status control_state_merge(const struct control_state *base, const struct rule_set *rules,
 				const json_t *policies, const json_t *overrides, struct hlc *clock,
-				uint64_t now_ms, struct control_state **ret_state, bool *ret_changed)
+				uint64_t now_ms, struct control_state **ret_state,
+				bool *ret_changed)
 {
 	struct merge m = {.base = base, .clock = clock, .now_ms = now_ms};
 

@@ -51,8 +51,8 @@ static uint32_t *place_of(const struct control_state *s, struct slice id, uint64
 	for (size_t i = hash & s->mask;; i = (i + 1) & s->mask) {
 		uint32_t at = s->index[i];
 
-		if (at == 0 || (s->items[at - 1]->id_hash == hash &&
-				slice_equal(s->items[at - 1]->id, id)))
+		if (at == 0 ||
+		    (s->items[at - 1]->id_hash == hash && slice_equal(s->items[at - 1]->id, id)))
 			return &s->index[i];
 	}
 }
@@ -107,7 +107,8 @@ kova_status control_state_put(struct control_state *s, struct control_item *item
 kova_status control_state_finish(struct control_state *s)
 {
 	struct policy_rule **policies = malloc((s->n_items + 1) * sizeof(struct policy_rule *));
-	struct override_rule **overrides = malloc((s->n_items + 1) * sizeof(struct override_rule *));
+	struct override_rule **overrides =
+		malloc((s->n_items + 1) * sizeof(struct override_rule *));
 	size_t n_policies = 0, n_overrides = 0;
 
 	if (policies != NULL && overrides != NULL) {

@@ -50,4 +50,5 @@ KOVA_MUST_CHECK kova_status control_state_merge(const struct control_state *base
 						const struct rule_set *rules,
 						const json_t *policies, const json_t *overrides,
 						struct hlc *clock, uint64_t now_ms,
-						struct control_state **ret_state, bool *ret_changed);
+						struct control_state **ret_state,
+						bool *ret_changed);

@@ -15,7 +15,7 @@
 enum { FORMAT = 1, JOURNAL_LONG = 4 << 20 };
 
 __attribute__((format(printf, 2, 3))) static void say(struct control_error *e, const char *format,
-						       ...)
+						      ...)
 {
 	va_list args;
 
@@ -163,11 +163,13 @@ static kova_status fail_read(const struct control_store *store, const char *path
 	if (status == KOVA_ENOMEM) {
 		say(e, "%s", kova_status_text(status));
 	} else if (status == KOVA_ECONFIG) {
-		say(e, "%.300s: holds an item that this version does not accept: not started", path);
+		say(e, "%.300s: holds an item that this version does not accept: not started",
+		    path);
 	} else {
 		put_aside(store);
-		say(e, "%.300s: is damaged; it was renamed to *.corrupt. A next start begins without "
-		       "the changes that administration made",
+		say(e,
+		    "%.300s: is damaged; it was renamed to *.corrupt. A next start begins without "
+		    "the changes that administration made",
 		    path);
 	}
 	return status;

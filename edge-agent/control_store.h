@@ -13,9 +13,9 @@
 #include "control_state.h"
 
 struct control_store {
-	char *path;         /* of control.json */
+	char *path; /* of control.json */
 	char *journal_path;
-	int journal;        /* descriptor, −1: closed */
+	int journal; /* descriptor, −1: closed */
 	uint64_t journal_bytes;
 };
 

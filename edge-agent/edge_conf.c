@@ -194,7 +194,8 @@ static char *password_read(struct copier *c, const char *resolved)
 	explicit_bzero(text, sizeof text);
 	if (password != NULL && password[0] == '\0')
 		conf_fail(c->r, &redis_path, "password_file", CONF_AT_VALUE,
-			  "`password_file`: there is no password on the first line of %s", resolved);
+			  "`password_file`: there is no password on the first line of %s",
+			  resolved);
 	return password;
 }
 
@@ -258,7 +259,8 @@ static char *default_state_dir(struct copier *c)
 		n = asprintf(&path, "%s/.local/state/kova", home);
 	else
 		conf_fail(c->r, NULL, NULL, CONF_AT_VALUE,
-			  "`state_dir` is missing, and there is no $STATE_DIRECTORY, $XDG_STATE_HOME or "
+			  "`state_dir` is missing, and there is no $STATE_DIRECTORY, "
+			  "$XDG_STATE_HOME or "
 			  "$HOME to find one");
 	if (n < 0) {
 		c->no_memory = true;

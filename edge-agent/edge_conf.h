@@ -15,11 +15,11 @@ struct edge_conf {
 	char *listen_resp, *listen_http; /* "host:port" or "[v6]:port"; NULL: off */
 	char *listen_unix;               /* a path; NULL: off */
 	bool insecure;
-	char *tokens_file;               /* NULL: none */
-	char *state_dir;                 /* may not exist yet */
+	char *tokens_file; /* NULL: none */
+	char *state_dir;   /* may not exist yet */
 	struct redis_conf redis;
 	unsigned threads;
-	json_t *policies, *overrides;    /* arrays, checked; never NULL */
+	json_t *policies, *overrides; /* arrays, checked; never NULL */
 };
 
 /*

@@ -5,8 +5,10 @@
 #include "policy_fields.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
-#define LATER(name_) \
-	{.name = name_, .type = CONF_LATER, .text = ""}
+#define LATER(name_)                                          \
+	{                                                     \
+		.name = name_, .type = CONF_LATER, .text = "" \
+	}
 
 enum { CALL_MS_MAX = 60000, THREADS_MAX = 64 };
 
@@ -22,7 +24,8 @@ static const struct conf_option listen_options[] = {
 	 .nullable = true,
 	 .at = offsetof(struct listen_fields, resp),
 	 .fallback = "127.0.0.1:7411",
-	 .text = "the Redis protocol. The host is an IP address or `localhost`; port 0: any free one"},
+	 .text = "the Redis protocol. The host is an IP address or `localhost`; port 0: any free "
+		 "one"},
 	{.name = "http",
 	 .type = CONF_ADDRESS,
 	 .nullable = true,
@@ -40,7 +43,8 @@ static const struct conf_option listen_options[] = {
 
 static const struct conf_table listen_table = {
 	.title = "`listen`",
-	.text = "Where clients reach the agent; `null` turns a front off. Beyond loopback the agent must have `auth` tokens, or "
+	.text = "Where clients reach the agent; `null` turns a front off. Beyond loopback the "
+		"agent must have `auth` tokens, or "
 		"`insecure` must be true.",
 	.options = listen_options,
 	.n_options = COUNT(listen_options),
@@ -51,12 +55,14 @@ static const struct conf_option auth_options[] = {
 	 .type = CONF_PATH,
 	 .at = 0,
 	 .otherwise = "none: open",
-	 .text = "one token a line, `[NAME] TOKEN [check|admin]…`; `#` begins a comment; a bare token has every scope"},
+	 .text = "one token a line, `[NAME] TOKEN [check|admin]…`; `#` begins a comment; a bare "
+		 "token has every scope"},
 };
 
 static const struct conf_table auth_table = {
 	.title = "`auth`",
-	.text = "Who may ask. Clients show a token by RESP `AUTH TOKEN` or HTTP `Authorization: Bearer TOKEN`.",
+	.text = "Who may ask. Clients show a token by RESP `AUTH TOKEN` or HTTP `Authorization: "
+		"Bearer TOKEN`.",
 	.options = auth_options,
 	.n_options = COUNT(auth_options),
 };
@@ -67,12 +73,14 @@ static const struct conf_option redis_options[] = {
 	 .at = offsetof(struct redis_fields, mode),
 	 .fallback = "embedded",
 	 .values = edge_redis_modes,
-	 .text = "`embedded`: a private redis-server, a child of the agent, with its data in `state_dir`"},
+	 .text = "`embedded`: a private redis-server, a child of the agent, with its data in "
+		 "`state_dir`"},
 	{.name = "url",
 	 .type = CONF_STRING,
 	 .secret = true,
 	 .at = offsetof(struct redis_fields, url),
-	 .text = "`standalone`: `redis://[user:password@]host:port[/db]`, `rediss://…` (TLS) or `unix:PATH`"},
+	 .text = "`standalone`: `redis://[user:password@]host:port[/db]`, `rediss://…` (TLS) or "
+		 "`unix:PATH`"},
 	{.name = "master",
 	 .type = CONF_STRING,
 	 .at = offsetof(struct redis_fields, master),
@@ -113,7 +121,8 @@ static const struct conf_option redis_options[] = {
 	 .type = CONF_PATH,
 	 .at = offsetof(struct redis_fields, ca),
 	 .otherwise = "the system's",
-	 .text = "TLS: the authorities that are trusted, PEM. With `sentinel` and `cluster` it turns TLS on"},
+	 .text = "TLS: the authorities that are trusted, PEM. With `sentinel` and `cluster` it "
+		 "turns TLS on"},
 	{.name = "cert",
 	 .type = CONF_PATH,
 	 .at = offsetof(struct redis_fields, cert),
@@ -197,7 +206,8 @@ static const struct conf_option edge_options[] = {
 
 const struct conf_table edge_table = {
 	.title = "The node's configuration",
-	.text = "One JSON object, given to `kova-agent --config FILE`. Relative paths are relative to FILE. Unknown fields are errors. "
+	.text = "One JSON object, given to `kova-agent --config FILE`. Relative paths are relative "
+		"to FILE. Unknown fields are errors. "
 		"Durations are `\"250ms\"` `\"10s\"` `\"5m\"` `\"1h\"` `\"7d\"`.",
 	.options = edge_options,
 	.n_options = COUNT(edge_options),

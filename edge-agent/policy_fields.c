@@ -3,8 +3,10 @@
 #include <stddef.h>
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
-#define LATER(name_) \
-	{.name = name_, .type = CONF_LATER, .text = ""}
+#define LATER(name_)                                          \
+	{                                                     \
+		.name = name_, .type = CONF_LATER, .text = "" \
+	}
 
 const char *const policy_algorithm_names[] = {
 	[ALGORITHM_TOKEN_BUCKET] = "token-bucket",
@@ -28,18 +30,17 @@ static const char *const outage_names[] = {"local", "deny", "allow", NULL};
 	 .min = 0,                                                                                 \
 	 .max = LIMIT_MAX,                                                                         \
 	 .text = "how many in `per`, or, for `concurrency`, at once; 0 denies all"},               \
-	{.name = "per",                                                                            \
-	 .type = CONF_RAW,                                                                         \
-	 .at = offsetof(struct struct_, member_ per),                                              \
-	 .form = "duration, 1ms–400d; `calendar`: `day` `week` `month`",                           \
-	 .text = "what `limit` is for. Weeks begin on Monday. Not for `concurrency`"},             \
-	{.name = "burst",                                                                          \
-	 .type = CONF_INT,                                                                         \
-	 .at = offsetof(struct struct_, member_ burst),                                            \
-	 .otherwise = "2 × limit-per-second, at least 1",                                          \
-	 .min = 1,                                                                                 \
-	 .max = LIMIT_MAX,                                                                         \
-	 .text = "what can be taken at once from a full bucket; `token-bucket` and `gcra` only"}
+		{.name = "per",                                                                    \
+		 .type = CONF_RAW,                                                                 \
+		 .at = offsetof(struct struct_, member_ per),                                      \
+		 .form = "duration, 1ms–400d; `calendar`: `day` `week` `month`",                   \
+		 .text = "what `limit` is for. Weeks begin on Monday. Not for `concurrency`"},     \
+	{                                                                                          \
+		.name = "burst", .type = CONF_INT, .at = offsetof(struct struct_, member_ burst),  \
+		.otherwise = "2 × limit-per-second, at least 1", .min = 1, .max = LIMIT_MAX,       \
+		.text = "what can be taken at once from a full bucket; `token-bucket` and `gcra` " \
+			"only"                                                                     \
+	}
 
 static const struct conf_option level_options[] = {
 	{.name = "name",
@@ -55,8 +56,10 @@ static const struct conf_option level_options[] = {
 
 const struct conf_table level_table = {
 	.title = "A policy's `levels`",
-	.text = "Level *n* limits the first *n* parts of the key path `a/b/c`, the last level the rest as well. In "
-		"a part `%2F` and `%25` stand for `/` and `%`. A key with fewer parts is checked on the levels that it "
+	.text = "Level *n* limits the first *n* parts of the key path `a/b/c`, the last level the "
+		"rest as well. In "
+		"a part `%2F` and `%25` stand for `/` and `%`. A key with fewer parts is checked "
+		"on the levels that it "
 		"has. A take succeeds on all levels or takes nothing.",
 	.options = level_options,
 	.n_options = COUNT(level_options),
@@ -81,8 +84,10 @@ static const struct conf_option plan_options[] = {
 
 const struct conf_table plan_table = {
 	.title = "A policy's `plan`",
-	.text = "A provider's concurrency plan: at most `slots` at once, at a rate of `slots` ÷ `hold` with a burst of "
-		"2 × the rate per second, at least 1. A take's slot ends after `hold`; an acquired one when it is released, or "
+	.text = "A provider's concurrency plan: at most `slots` at once, at a rate of `slots` ÷ "
+		"`hold` with a burst of "
+		"2 × the rate per second, at least 1. A take's slot ends after `hold`; an acquired "
+		"one when it is released, or "
 		"after `hold` without renewal.",
 	.options = plan_options,
 	.n_options = COUNT(plan_options),
@@ -108,7 +113,8 @@ static const struct conf_option wait_options[] = {
 
 static const struct conf_table wait_table = {
 	.title = "A policy's `wait`",
-	.text = "Bounds on the callers who ask to wait until they may. Newcomers don't overtake them.",
+	.text = "Bounds on the callers who ask to wait until they may. Newcomers don't overtake "
+		"them.",
 	.options = wait_options,
 	.n_options = COUNT(wait_options),
 };
@@ -136,7 +142,8 @@ static const struct conf_option policy_options[] = {
 	 .at = offsetof(struct policy_fields, hold),
 	 .min = POLICY_PER_MIN_MS,
 	 .max = POLICY_PER_MAX_MS,
-	 .text = "`concurrency` only, and required there: the longest time a permit lives without renewal"},
+	 .text = "`concurrency` only, and required there: the longest time a permit lives without "
+		 "renewal"},
 	{.name = "plan",
 	 .type = CONF_RAW,
 	 .at = offsetof(struct policy_fields, plan),
@@ -159,7 +166,8 @@ static const struct conf_option policy_options[] = {
 	 .at = offsetof(struct policy_fields, on_outage),
 	 .fallback = "local",
 	 .values = outage_names,
-	 .text = "who decides when Redis can't be asked: the agent within a share of the limit, or nobody: all "
+	 .text = "who decides when Redis can't be asked: the agent within a share of the limit, or "
+		 "nobody: all "
 		 "are refused, or all admitted"},
 	{.name = "shadow",
 	 .type = CONF_BOOL,
@@ -206,13 +214,15 @@ static const struct conf_option override_options[] = {
 	 .at = offsetof(struct override_fields, key),
 	 .min = 1,
 	 .max = 1024,
-	 .text = "the key path that it binds, as requests spell it; with levels, the level of its last part"},
+	 .text = "the key path that it binds, as requests spell it; with levels, the level of its "
+		 "last part"},
 	{.name = "prefix",
 	 .type = CONF_BYTES,
 	 .at = offsetof(struct override_fields, prefix),
 	 .min = 1,
 	 .max = 1024,
-	 .text = "instead of `key`: every key path that begins so, on the level of its last part (`acme/`: the "
+	 .text = "instead of `key`: every key path that begins so, on the level of its last part "
+		 "(`acme/`: the "
 		 "second level below `acme`)"},
 	{.name = "limit",
 	 .type = CONF_INT,
@@ -254,8 +264,10 @@ static const struct conf_option override_options[] = {
 
 const struct conf_table override_table = {
 	.title = "`overrides`",
-	.text = "A list of overrides: each gives one key, or the keys with a prefix, another limit than their policy's. The "
-		"exact key wins over the longest prefix, that over the policy. One of `key` and `prefix`, and one of `limit`, "
+	.text = "A list of overrides: each gives one key, or the keys with a prefix, another limit "
+		"than their policy's. The "
+		"exact key wins over the longest prefix, that over the policy. One of `key` and "
+		"`prefix`, and one of `limit`, "
 		"`unlimited` and `banned`, must be given.",
 	.options = override_options,
 	.n_options = COUNT(override_options),

@@ -21,13 +21,13 @@ struct plan_fields {
 
 struct policy_fields {
 	const char *name;
-	int algorithm; /* enum algorithm */
+	int algorithm;             /* enum algorithm */
 	struct level_fields level; /* name unused */
 	const char *tz;
 	int64_t hold; /* ms */
 	const json_t *plan;
 	const json_t *levels;
-	int scope; /* 0: region */
+	int scope;     /* 0: region */
 	int on_outage; /* enum outage_action */
 	struct {
 		int64_t max_queue;

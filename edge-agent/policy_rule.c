@@ -19,7 +19,7 @@ enum { LEVELS_MAX = 8 };
 enum { FIELD_PER, FIELD_BURST, FIELD_TZ, FIELD_HOLD, FIELD_PLAN, FIELD_N };
 
 static const char *const field_names[FIELD_N] = {
-	[FIELD_PER] = "per", [FIELD_BURST] = "burst", [FIELD_TZ] = "tz",
+	[FIELD_PER] = "per",   [FIELD_BURST] = "burst", [FIELD_TZ] = "tz",
 	[FIELD_HOLD] = "hold", [FIELD_PLAN] = "plan",
 };
 
@@ -50,8 +50,8 @@ struct reading {
 
 static enum algorithm algorithm_of(const struct reading *in)
 {
-	return in->fields->algorithm >= 0 ? (enum algorithm)in->fields->algorithm :
-					    ALGORITHM_TOKEN_BUCKET;
+	return in->fields->algorithm >= 0 ? (enum algorithm)in->fields->algorithm
+					  : ALGORITHM_TOKEN_BUCKET;
 }
 
 /* An error for each of `given` that the algorithm has not. */
@@ -102,8 +102,8 @@ static bool edges_read(const struct reading *in, const struct conf_path *path, c
 			  "`per` of a calendar must be one of `day` `week` `month`");
 		return false;
 	}
-	kova_status status = calendar_zone_edges((enum calendar_unit)unit,
-						 tz != NULL ? tz : "UTC", &l->edges);
+	kova_status status =
+		calendar_zone_edges((enum calendar_unit)unit, tz != NULL ? tz : "UTC", &l->edges);
 
 	if (status == KOVA_ENOTFOUND)
 		conf_fail(in->r, in->path, "tz", CONF_AT_VALUE,
@@ -149,9 +149,10 @@ kova_status policy_set_plan(struct level *level, int64_t slots, int64_t hold_ms)
 
 static bool fail_range(struct conf_reader *r, const struct conf_path *path)
 {
-	conf_fail(r, path, NULL, CONF_AT_VALUE,
-		  "burst × per ÷ limit is more than 100 years: `burst` or `per` must be smaller, or "
-		  "`limit` larger");
+	conf_fail(
+		r, path, NULL, CONF_AT_VALUE,
+		"burst × per ÷ limit is more than 100 years: `burst` or `per` must be smaller, or "
+		"`limit` larger");
 	return false;
 }
 
@@ -169,7 +170,8 @@ static bool level_read(const struct reading *in, const struct conf_path *path,
 		conf_fail(in->r, path, NULL, CONF_AT_VALUE, "`limit` is missing%s",
 			  path == in->path ? ", or `levels`, or `plan`" : "");
 	if ((algorithm_fields[l->algorithm] & FIELD(PER)) != 0 && f->per == NULL)
-		conf_fail(in->r, path, NULL, CONF_AT_VALUE, "`per` is missing: what `limit` is for");
+		conf_fail(in->r, path, NULL, CONF_AT_VALUE,
+			  "`per` is missing: what `limit` is for");
 	if (in->r->n_errors != errors)
 		return false;
 	if (l->algorithm == ALGORITHM_CONCURRENCY) {
@@ -237,7 +239,8 @@ static void levels_read(const struct reading *in, struct policy_rule *rule)
 	json_t *value;
 
 	fail_own_limit(in, "levels");
-	json_array_foreach (in->fields->levels, i, value) {
+	json_array_foreach(in->fields->levels, i, value)
+	{
 		const struct conf_path path = {.up = &list, .index = i};
 		size_t errors = in->r->n_errors;
 
@@ -263,8 +266,8 @@ static size_t levels_count(const struct reading *in)
 		return 1;
 	if (n >= 1 && n <= LEVELS_MAX)
 		return n;
-	conf_fail(in->r, in->path, "levels", CONF_AT_VALUE, "`levels` must be 1 to %d levels, not %zu",
-		  LEVELS_MAX, n);
+	conf_fail(in->r, in->path, "levels", CONF_AT_VALUE,
+		  "`levels` must be 1 to %d levels, not %zu", LEVELS_MAX, n);
 	return 0;
 }
 
@@ -278,14 +281,16 @@ static void durability_check(const struct reading *in)
 		conf_fail(in->r, in->path, "durability", CONF_AT_VALUE,
 			  "durability other than `none` is not available yet");
 	else
-		conf_fail(in->r, in->path, "durability", CONF_AT_VALUE, "`durability` must be `none`");
+		conf_fail(in->r, in->path, "durability", CONF_AT_VALUE,
+			  "`durability` must be `none`");
 }
 
 /* The fields that concern the whole policy. */
 static void policy_check(const struct reading *in)
 {
 	const struct policy_fields *f = in->fields;
-	unsigned given = (f->tz != NULL ? FIELD(TZ) : 0) | (f->hold != CONF_ABSENT ? FIELD(HOLD) : 0) |
+	unsigned given = (f->tz != NULL ? FIELD(TZ) : 0) |
+			 (f->hold != CONF_ABSENT ? FIELD(HOLD) : 0) |
 			 (f->plan != NULL ? FIELD(PLAN) : 0);
 
 	fail_misplaced(in->r, in->path, algorithm_of(in), given);

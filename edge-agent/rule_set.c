@@ -55,8 +55,8 @@ static bool overrides_equal(const struct item *a, const struct item *b)
 	return compare_keys(a->rule, b->rule) == 0;
 }
 
-static void fail_twice(struct conf_reader *r, const struct conf_path *list, const struct item *first,
-		       const struct item *again)
+static void fail_twice(struct conf_reader *r, const struct conf_path *list,
+		       const struct item *first, const struct item *again)
 {
 	const struct conf_path path = {.up = list, .index = again->index};
 
@@ -90,8 +90,8 @@ static bool fail_equals(struct conf_reader *r, const struct conf_path *list, voi
 			items[count++] = (struct item){rules[i], i};
 	qsort(items, count, sizeof *items, policies ? compare_policies : compare_overrides);
 	for (size_t i = 1, first = 0; i < count; i++) {
-		if (policies ? policies_equal(&items[first], &items[i]) :
-			       overrides_equal(&items[first], &items[i]))
+		if (policies ? policies_equal(&items[first], &items[i])
+			     : overrides_equal(&items[first], &items[i]))
 			fail_twice(r, list, &items[first], &items[i]);
 		else
 			first = i;

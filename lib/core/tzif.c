@@ -207,9 +207,8 @@ kova_status tzif_parse(struct slice file, struct tzif *ret_tz)
 	if (!header_parse(file, &c) || !skip(&file, HEADER_BYTES + block_bytes(&c, 4)) ||
 	    !header_parse(file, &c) || !skip(&file, HEADER_BYTES))
 		return KOVA_EPROTO;
-	struct tzif tz = {.times = file.ptr,
-			  .n_times = (uint32_t)c.times,
-			  .n_types = (uint32_t)c.types};
+	struct tzif tz = {
+		.times = file.ptr, .n_times = (uint32_t)c.times, .n_types = (uint32_t)c.types};
 
 	if (c.leaps != 0 || c.types == 0 || c.types > 256 || !skip(&file, block_bytes(&c, 8)))
 		return KOVA_EPROTO;
@@ -238,7 +237,8 @@ static int32_t type_offset_s(const struct tzif *tz, unsigned char type)
 
 int32_t tzif_offset_s(const struct tzif *tz, int64_t at_s)
 {
-	uint32_t low = 0, high = tz->n_times; /* changes before `low` are past, from `high` on to come */
+	uint32_t low = 0,
+		 high = tz->n_times; /* changes before `low` are past, from `high` on to come */
 
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;

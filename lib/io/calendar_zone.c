@@ -16,8 +16,9 @@
 enum {
 	HOUR_S = 3600,
 	DAY_S = 24 * HOUR_S,
-	BEFORE_S = 4 * 31 * DAY_S,     /* three months: windows before the one of now, whatever the unit */
-	AHEAD_S = 10 * 366 * DAY_S,    /* about ten years */
+	BEFORE_S =
+		4 * 31 * DAY_S, /* three months: windows before the one of now, whatever the unit */
+	AHEAD_S = 10 * 366 * DAY_S, /* about ten years */
 	ZONE_NAME_MAX = 64,
 	ZONE_FILE_MAX = 1 << 16,
 };
@@ -40,8 +41,8 @@ static bool name_valid(const char *zone)
 
 	if (len == 0 || len > ZONE_NAME_MAX || zone[0] == '/' || strstr(zone, "..") != NULL)
 		return false;
-	return strspn(zone, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-_/.") ==
-	       len;
+	return strspn(zone,
+		      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-_/.") == len;
 }
 
 /* What is known of a zone while its edges are computed. */
@@ -166,8 +167,8 @@ static bool edges_add(struct edges *e, int64_t at_s)
 }
 
 /* From the last edge at or before `from_s` to the first after `to_s`. */
-static bool edges_walk(const struct source *s, enum calendar_unit unit, int64_t from_s, int64_t to_s,
-		       struct edges *e)
+static bool edges_walk(const struct source *s, enum calendar_unit unit, int64_t from_s,
+		       int64_t to_s, struct edges *e)
 {
 	/* A month and two days earlier, so that a window that began before `from_s` is seen. */
 	int64_t before = from_s - 33 * DAY_S, at = next_date(s, before, before + HOUR_S);

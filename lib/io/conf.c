@@ -32,9 +32,10 @@ static void steps_from_path(const struct conf_path *path, struct conf_error *e)
 	}
 }
 
-__attribute__((format(printf, 4, 0))) static void
-fail_args(struct conf_reader *r, const struct conf_path *path, enum conf_place place,
-	  const char *format, va_list args)
+__attribute__((format(printf, 4, 0))) static void fail_args(struct conf_reader *r,
+							    const struct conf_path *path,
+							    enum conf_place place,
+							    const char *format, va_list args)
 {
 	if (r->n_errors++ >= CONF_ERRORS_MAX)
 		return;
@@ -57,7 +58,7 @@ void conf_fail(struct conf_reader *r, const struct conf_path *path, const char *
 }
 
 __attribute__((format(printf, 2, 3))) static void fail(const struct member *m, const char *format,
-							...)
+						       ...)
 {
 	struct conf_path member = {.up = m->path, .key = m->option->name};
 	char said[CONF_TEXT_MAX];
@@ -72,8 +73,8 @@ __attribute__((format(printf, 2, 3))) static void fail(const struct member *m, c
 static const char *type_name(const json_t *value)
 {
 	static const char *const names[] = {
-		[JSON_OBJECT] = "an object", [JSON_ARRAY] = "a list",   [JSON_STRING] = "a string",
-		[JSON_INTEGER] = "a number", [JSON_REAL] = "a number",  [JSON_TRUE] = "true",
+		[JSON_OBJECT] = "an object", [JSON_ARRAY] = "a list",  [JSON_STRING] = "a string",
+		[JSON_INTEGER] = "a number", [JSON_REAL] = "a number", [JSON_TRUE] = "true",
 		[JSON_FALSE] = "false",      [JSON_NULL] = "null",
 	};
 
@@ -156,7 +157,8 @@ static void read_int(const struct member *m)
 
 	if (!json_is_integer(m->value)) {
 		fail(m, "a whole number from %" PRId64 " to %" PRId64 ", not %s", o->min, o->max,
-		     json_is_real(m->value) ? "one with a fraction or exponent" : type_name(m->value));
+		     json_is_real(m->value) ? "one with a fraction or exponent"
+					    : type_name(m->value));
 		return;
 	}
 	if (v < o->min || v > o->max) {
@@ -187,7 +189,8 @@ static void read_duration(const struct member *m)
 	conf_duration_write(o->min, min);
 	conf_duration_write(o->max, max);
 	if (text.ptr == NULL)
-		fail(m, "a duration as \"250ms\" \"10s\" \"5m\" \"1h\" \"7d\" from %s to %s, not %s",
+		fail(m,
+		     "a duration as \"250ms\" \"10s\" \"5m\" \"1h\" \"7d\" from %s to %s, not %s",
 		     min, max, type_name(m->value));
 	else if (!conf_duration_parse(text, &ms))
 		fail(m, "a duration as \"250ms\" \"10s\" \"5m\" \"1h\" \"7d\" from %s to %s", min,
@@ -263,12 +266,13 @@ static void read_list(const struct member *m)
 		return;
 	}
 	item.type = m->option->item;
-	json_array_foreach (m->value, index, value) {
+	json_array_foreach(m->value, index, value)
+	{
 		struct conf_path path = {.up = &list, .index = index};
 
 		if (item.type == CONF_OBJECT && !json_is_object(value))
-			conf_fail(m->r, &path, NULL, CONF_AT_VALUE, "`%s` must hold objects, not %s",
-				  item.name, type_name(value));
+			conf_fail(m->r, &path, NULL, CONF_AT_VALUE,
+				  "`%s` must hold objects, not %s", item.name, type_name(value));
 		else if (item.type == CONF_ADDRESS &&
 			 (!json_is_string(value) || !address_valid(json_string_value(value))))
 			conf_fail(m->r, &path, NULL, CONF_AT_VALUE,
@@ -439,7 +443,8 @@ void conf_read(struct conf_reader *r, const struct conf_path *path, const json_t
 				  o->text);
 	}
 	/* The cast: jansson iterates over const objects, but does not say so. */
-	json_object_foreach ((json_t *)(uintptr_t)value, name, member) {
+	json_object_foreach((json_t *)(uintptr_t)value, name, member)
+	{
 		const struct conf_option *o = option_find(table, name);
 
 		if (o == NULL)
@@ -463,8 +468,8 @@ static size_t path_write(const struct conf_error *e, char *ret_text, size_t size
 		if (s->key.ptr == NULL)
 			at += (size_t)snprintf(ret_text + at, size - at, "[%zu]", s->index);
 		else if (i + 1 < e->n_steps)
-			at += (size_t)snprintf(ret_text + at, size - at, "%s%.*s", at > 0 ? "." : "",
-					       (int)s->key.len, s->key.ptr);
+			at += (size_t)snprintf(ret_text + at, size - at, "%s%.*s",
+					       at > 0 ? "." : "", (int)s->key.len, s->key.ptr);
 	}
 	return at < size ? at : size - 1;
 }

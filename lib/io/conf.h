@@ -28,9 +28,9 @@ enum conf_type {
 	CONF_TIME,     /* int64_t, ms since the epoch: RFC 3339 */
 	CONF_ENUM,     /* int: index into `values` */
 	CONF_OBJECT,   /* the struct that `table` fills, embedded; an absent one is read as empty */
-	CONF_LIST,     /* const json_t *: an array, its items of type `item`; objects are read by the owner */
-	CONF_RAW,      /* const json_t *: read by the table's owner */
-	CONF_LATER,    /* nothing: any value is an error "not available yet" */
+	CONF_LIST, /* const json_t *: an array, its items of type `item`; objects are read by the owner */
+	CONF_RAW,   /* const json_t *: read by the table's owner */
+	CONF_LATER, /* nothing: any value is an error "not available yet" */
 };
 
 /* What an absent option without a default leaves: CONF_ABSENT in integers, −1 in enums, NULL, false. */
@@ -43,17 +43,17 @@ struct conf_table;
 struct conf_option {
 	const char *name;
 	enum conf_type type;
-	enum conf_type item;    /* CONF_LIST */
+	enum conf_type item; /* CONF_LIST */
 	bool required;
-	bool nullable;          /* null is allowed: absent, and no default */
-	bool secret;            /* its value is in no error */
-	size_t at;              /* offset in the table's struct */
-	const char *fallback;   /* the default, spelled as in JSON without quotes; NULL: none */
-	const char *otherwise;  /* documentation: the default where it is no constant */
-	int64_t min, max;       /* CONF_INT; CONF_DURATION in ms; CONF_BYTES in bytes */
+	bool nullable;             /* null is allowed: absent, and no default */
+	bool secret;               /* its value is in no error */
+	size_t at;                 /* offset in the table's struct */
+	const char *fallback;      /* the default, spelled as in JSON without quotes; NULL: none */
+	const char *otherwise;     /* documentation: the default where it is no constant */
+	int64_t min, max;          /* CONF_INT; CONF_DURATION in ms; CONF_BYTES in bytes */
 	const char *const *values; /* CONF_ENUM: NULL-terminated */
 	const struct conf_table *table; /* CONF_OBJECT, CONF_LIST of objects */
-	const char *form;       /* documentation: the values of a CONF_RAW */
+	const char *form;               /* documentation: the values of a CONF_RAW */
 	const char *text;
 };
 
@@ -119,7 +119,8 @@ void conf_fail(struct conf_reader *r, const struct conf_path *path, const char *
 	__attribute__((format(printf, 5, 6)));
 
 /* Appends the errors, one a line: FILE:LINE:COLUMN: text. */
-void conf_report(const struct conf_reader *r, const struct conf_document *d, struct buf *ret_errors);
+void conf_report(const struct conf_reader *r, const struct conf_document *d,
+		 struct buf *ret_errors);
 
 /* The first error and its path as one text, for those who sent a value and not a file. */
 void conf_reader_text(const struct conf_reader *r, char *ret_text, size_t size);

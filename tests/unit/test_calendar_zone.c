@@ -107,16 +107,17 @@ Test(calendar_zone, apia_left_out_a_day)
 		  utc(2011, 12, 30, 10, 0));
 	window_is(CALENDAR_DAY, "Pacific/Apia", utc(2011, 12, 30, 10, 0), utc(2011, 12, 30, 10, 0),
 		  utc(2011, 12, 31, 10, 0));
-	window_is(CALENDAR_WEEK, "Pacific/Apia", utc(2011, 12, 30, 12, 0),
-		  utc(2011, 12, 26, 10, 0), utc(2012, 1, 1, 10, 0));
+	window_is(CALENDAR_WEEK, "Pacific/Apia", utc(2011, 12, 30, 12, 0), utc(2011, 12, 26, 10, 0),
+		  utc(2012, 1, 1, 10, 0));
 }
 
 /* Every zone that changes anything near midnight, over years: edges ascend, and each is where the date changes. */
 Test(calendar_zone, every_edge_is_a_change_of_date)
 {
-	static const char *const zones[] = {"Europe/Berlin",    "America/Sao_Paulo", "Africa/Cairo",
-					    "Asia/Beirut",      "America/Havana",    "Asia/Tehran",
-					    "America/St_Johns", "Atlantic/Azores",   "America/Nuuk"};
+	static const char *const zones[] = {
+		"Europe/Berlin",    "America/Sao_Paulo", "Africa/Cairo",
+		"Asia/Beirut",      "America/Havana",    "Asia/Tehran",
+		"America/St_Johns", "Atlantic/Azores",   "America/Nuuk"};
 
 	for (size_t z = 0; z < sizeof zones / sizeof zones[0]; z++) {
 		struct edges e = compute(CALENDAR_DAY, zones[z], utc(2005, 1, 1, 0, 0),
@@ -130,10 +131,12 @@ Test(calendar_zone, every_edge_is_a_change_of_date)
 
 			localtime_r(&at, &now);
 			localtime_r(&before, &then);
-			cr_assert_neq(now.tm_mday, then.tm_mday, "%s %lld", zones[z], (long long)at);
+			cr_assert_neq(now.tm_mday, then.tm_mday, "%s %lld", zones[z],
+				      (long long)at);
 			if (i > 0)
 				cr_assert(e.us[i] - e.us[i - 1] >= UINT64_C(22) * 3600000000 &&
-						  e.us[i] - e.us[i - 1] <= UINT64_C(26) * 3600000000,
+						  e.us[i] - e.us[i - 1] <=
+							  UINT64_C(26) * 3600000000,
 					  "%s %lld", zones[z], (long long)at);
 		}
 		free(e.us);

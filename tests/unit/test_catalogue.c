@@ -75,12 +75,13 @@ Test(catalogue, empty)
 
 Test(catalogue, fields_of_a_policy)
 {
-	struct catalogue *c = build(
-		"[{\"name\":\"p\",\"limit\":10,\"per\":\"1s\"},"
-		"{\"name\":\"q\",\"limit\":10,\"per\":\"1s\",\"shadow\":true,\"on_outage\":\"deny\","
-		"\"wait\":{\"max_queue\":0,\"max_wait\":\"60s\"},\"scope\":\"region\","
-		"\"durability\":\"none\"}]",
-		"[]");
+	struct catalogue *c =
+		build("[{\"name\":\"p\",\"limit\":10,\"per\":\"1s\"},"
+		      "{\"name\":\"q\",\"limit\":10,\"per\":\"1s\",\"shadow\":true,\"on_outage\":"
+		      "\"deny\","
+		      "\"wait\":{\"max_queue\":0,\"max_wait\":\"60s\"},\"scope\":\"region\","
+		      "\"durability\":\"none\"}]",
+		      "[]");
 	const struct policy *p = policy(c, "p"), *q = policy(c, "q");
 
 	cr_expect_str_eq(p->name, "p");
@@ -102,9 +103,11 @@ Test(catalogue, limits_of_all_algorithms)
 	cr_expect_eq(l.per_us, 7000000);
 	l = limit_of("{\"name\":\"p\",\"algorithm\":\"gcra\",\"limit\":3,\"per\":\"1m\"}");
 	cr_expect(l.algorithm == ALGORITHM_GCRA && l.limit == 3 && l.burst == 1);
-	l = limit_of("{\"name\":\"p\",\"algorithm\":\"sliding-window\",\"limit\":3,\"per\":\"1ms\"}");
+	l = limit_of(
+		"{\"name\":\"p\",\"algorithm\":\"sliding-window\",\"limit\":3,\"per\":\"1ms\"}");
 	cr_expect(l.algorithm == ALGORITHM_SLIDING_WINDOW && l.per_us == 1000);
-	l = limit_of("{\"name\":\"p\",\"algorithm\":\"sliding-counter\",\"limit\":3,\"per\":\"400d\"}");
+	l = limit_of(
+		"{\"name\":\"p\",\"algorithm\":\"sliding-counter\",\"limit\":3,\"per\":\"400d\"}");
 	cr_expect(l.algorithm == ALGORITHM_SLIDING_COUNTER &&
 		  l.per_us == UINT64_C(400) * 86400 * 1000000);
 	l = limit_of("{\"name\":\"p\",\"algorithm\":\"calendar\",\"limit\":3,\"per\":\"month\","
@@ -135,9 +138,8 @@ Test(catalogue, the_default_burst_is_twice_the_rate_and_at_least_one)
 
 Test(catalogue, a_plan_is_a_rate_and_slots)
 {
-	struct catalogue *c =
-		build("[{\"name\":\"p\",\"plan\":{\"slots\":50,\"hold\":\"10s\"}}]",
-		      "[{\"policy\":\"p\",\"key\":\"small\",\"limit\":2}]");
+	struct catalogue *c = build("[{\"name\":\"p\",\"plan\":{\"slots\":50,\"hold\":\"10s\"}}]",
+				    "[{\"policy\":\"p\",\"key\":\"small\",\"limit\":2}]");
 	const struct level *l = &policy(c, "p")->levels[0];
 
 	cr_expect(l->has_slots);
@@ -145,8 +147,7 @@ Test(catalogue, a_plan_is_a_rate_and_slots)
 		  l->limit.per_us == 10000000 && l->limit.burst == 10);
 	cr_expect(l->slots.algorithm == ALGORITHM_CONCURRENCY && l->slots.limit == 50 &&
 		  l->slots.hold_us == 10000000);
-	const struct override *o =
-		catalogue_override(c, policy(c, "p"), 0, SLICE("small"), 0);
+	const struct override *o = catalogue_override(c, policy(c, "p"), 0, SLICE("small"), 0);
 
 	cr_assert_not_null(o);
 	cr_expect(o->level.has_slots && o->level.slots.limit == 2 && o->level.limit.limit == 2 &&
@@ -157,8 +158,8 @@ Test(catalogue, a_plan_is_a_rate_and_slots)
 
 /* ---- Overrides ---- */
 
-#define API                                                              \
-	"[{\"name\":\"api\",\"limit\":100,\"per\":\"1s\"},"              \
+#define API                                                                                   \
+	"[{\"name\":\"api\",\"limit\":100,\"per\":\"1s\"},"                                   \
 	"{\"name\":\"tree\",\"levels\":[{\"name\":\"tenant\",\"limit\":1000,\"per\":\"1s\"}," \
 	"{\"name\":\"user\",\"limit\":50,\"per\":\"1m\",\"burst\":9}]}]"
 
@@ -221,10 +222,11 @@ Test(catalogue, an_override_binds_the_level_of_its_last_part)
 
 Test(catalogue, an_override_that_has_ended_does_not_bind)
 {
-	struct catalogue *c = build(
-		API, "[{\"policy\":\"api\",\"prefix\":\"ab\",\"limit\":1},"
-		     "{\"policy\":\"api\",\"prefix\":\"abc\",\"limit\":2,\"until\":\"1970-01-01T00:00:02Z\"},"
-		     "{\"policy\":\"api\",\"key\":\"abcd\",\"banned\":true,\"until\":\"1970-01-01T00:00:01Z\"}]");
+	struct catalogue *c = build(API, "[{\"policy\":\"api\",\"prefix\":\"ab\",\"limit\":1},"
+					 "{\"policy\":\"api\",\"prefix\":\"abc\",\"limit\":2,"
+					 "\"until\":\"1970-01-01T00:00:02Z\"},"
+					 "{\"policy\":\"api\",\"key\":\"abcd\",\"banned\":true,"
+					 "\"until\":\"1970-01-01T00:00:01Z\"}]");
 	const struct override *o = catalogue_override(c, policy(c, "api"), 0, SLICE("abcd"), 999);
 
 	cr_expect(o != NULL && o->banned && o->until_ms == 1000);
@@ -249,16 +251,20 @@ Test(catalogue, keys_are_any_bytes)
 		catalogue_new(rules.policies, rules.n_policies, rules.overrides, rules.n_overrides);
 
 	rule_set_release(&rules); /* the catalogue holds its own references */
-	cr_expect_eq(catalogue_override(c, policy(c, "api"), 0, SLICE("a\0b"), 0)->level.limit.limit, 7);
+	cr_expect_eq(
+		catalogue_override(c, policy(c, "api"), 0, SLICE("a\0b"), 0)->level.limit.limit, 7);
 	cr_expect_null(catalogue_override(c, policy(c, "api"), 0, SLICE("a\0c"), 0));
-	cr_expect_eq(catalogue_override(c, policy(c, "api"), 0, SLICE("\0x"), 0)->level.limit.limit, 8);
+	cr_expect_eq(catalogue_override(c, policy(c, "api"), 0, SLICE("\0x"), 0)->level.limit.limit,
+		     8);
 	catalogue_unref(c);
 }
 
 Test(catalogue, an_override_that_its_policy_made_impossible_denies)
 {
-	json_t *p = json_loads("{\"name\":\"p\",\"algorithm\":\"gcra\",\"limit\":1000,\"per\":\"400d\"}", 0, NULL);
-	json_t *o = json_loads("{\"policy\":\"p\",\"key\":\"k\",\"limit\":1,\"burst\":1000000}", 0, NULL);
+	json_t *p = json_loads(
+		"{\"name\":\"p\",\"algorithm\":\"gcra\",\"limit\":1000,\"per\":\"400d\"}", 0, NULL);
+	json_t *o = json_loads("{\"policy\":\"p\",\"key\":\"k\",\"limit\":1,\"burst\":1000000}", 0,
+			       NULL);
 	struct conf_reader r = {0};
 	struct policy_rule *policy_rule = policy_rule_read(&r, NULL, p);
 	struct override_rule *rule = override_rule_read(&r, NULL, o);
@@ -309,7 +315,8 @@ Test(catalogue, random_prefixes_against_a_plain_search)
 		if (twice)
 			continue;
 		strcpy(keys[n], key);
-		json_t *o = json_pack("{s:s,s:s,s:i}", "policy", "p", "prefix", key, "limit", (int)n + 1);
+		json_t *o = json_pack("{s:s,s:s,s:i}", "policy", "p", "prefix", key, "limit",
+				      (int)n + 1);
 
 		rules[n++] = override_rule_read(&r, NULL, o);
 		json_decref(o);
@@ -323,7 +330,8 @@ Test(catalogue, random_prefixes_against_a_plain_search)
 		for (size_t j = 0; j < len; j++)
 			path[j] = (char)('a' + rand_r(&seed) % 2);
 		for (size_t i = 0; i < n; i++)
-			if (strncmp(path, keys[i], strlen(keys[i])) == 0 && strlen(keys[i]) > best_len) {
+			if (strncmp(path, keys[i], strlen(keys[i])) == 0 &&
+			    strlen(keys[i]) > best_len) {
 				best = i + 1;
 				best_len = strlen(keys[i]);
 			}
@@ -347,12 +355,14 @@ Test(catalogue, fifty_thousand_policies_and_a_hundred_thousand_overrides, .timeo
 
 	for (int i = 0; i < POLICIES; i++) {
 		snprintf(name, sizeof name, "policy-%d", i);
-		json_array_append_new(p, json_pack("{s:s,s:i,s:s}", "name", name, "limit", i, "per", "1s"));
+		json_array_append_new(
+			p, json_pack("{s:s,s:i,s:s}", "name", name, "limit", i, "per", "1s"));
 	}
 	for (int i = 0; i < OVERRIDES; i++) {
 		snprintf(name, sizeof name, "key-%d", i);
-		json_array_append_new(o, json_pack("{s:s,s:s,s:i}", "policy", "policy-1",
-						   i % 2 == 0 ? "key" : "prefix", name, "limit", i));
+		json_array_append_new(o,
+				      json_pack("{s:s,s:s,s:i}", "policy", "policy-1",
+						i % 2 == 0 ? "key" : "prefix", name, "limit", i));
 	}
 	uint64_t start = now_ns();
 

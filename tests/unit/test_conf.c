@@ -10,12 +10,14 @@ Test(conf, durations)
 	static const struct {
 		const char *text;
 		int64_t ms;
-	} good[] = {{"0ms", 0},       {"250ms", 250},      {"10s", 10000},
-		    {"5m", 300000},   {"1h", 3600000},     {"7d", 604800000},
-		    {"007s", 7000},   {"106751991167d", INT64_C(9223372036828800000)}};
-	static const char *const bad[] = {"",     "5",    "ms",  "5 s",  " 5s", "5s ",   "-5s",
-					  "1.5s", "5sec", "5S",  "5m5s", "+5s", "1e3ms", "106751991168d",
-					  "99999999999999999999ms"};
+	} good[] = {{"0ms", 0},      {"250ms", 250},
+		    {"10s", 10000},  {"5m", 300000},
+		    {"1h", 3600000}, {"7d", 604800000},
+		    {"007s", 7000},  {"106751991167d", INT64_C(9223372036828800000)}};
+	static const char *const bad[] = {
+		"",     "5",   "ms",    "5 s",           " 5s",
+		"5s ",  "-5s", "1.5s",  "5sec",          "5S",
+		"5m5s", "+5s", "1e3ms", "106751991168d", "99999999999999999999ms"};
 	char text[CONF_DURATION_TEXT_MAX];
 	int64_t ms;
 
@@ -80,9 +82,9 @@ Test(conf, addresses)
 	} good[] = {{"127.0.0.1:7411", "127.0.0.1", 7411},
 		    {"[::1]:0", "::1", 0},
 		    {"redis-1.example_x:65535", "redis-1.example_x", 65535}};
-	static const char *const bad[] = {"",       "7411",      ":7411",      "host:",  "host:65536",
-					  "host:x", "::1:7411",  "[]:7411",    "a b:1",  "host:-1",
-					  "[::1]",  "host:1 ",   "host:00001 "};
+	static const char *const bad[] = {"",       "7411",     ":7411",      "host:", "host:65536",
+					  "host:x", "::1:7411", "[]:7411",    "a b:1", "host:-1",
+					  "[::1]",  "host:1 ",  "host:00001 "};
 	struct slice host;
 	uint16_t port;
 
@@ -112,11 +114,12 @@ Test(conf, nearest_names)
 
 Test(conf, paths_are_relative_to_the_file)
 {
-	static const char *const cases[][3] = {{"/etc/kova/agent.json", "tokens", "/etc/kova/tokens"},
-					       {"/etc/kova/agent.json", "/run/x", "/run/x"},
-					       {"agent.json", "tokens", "tokens"},
-					       {"./a/agent.json", "../t", "./a/../t"},
-					       {"/agent.json", "t", "/t"}};
+	static const char *const cases[][3] = {
+		{"/etc/kova/agent.json", "tokens", "/etc/kova/tokens"},
+		{"/etc/kova/agent.json", "/run/x", "/run/x"},
+		{"agent.json", "tokens", "tokens"},
+		{"./a/agent.json", "../t", "./a/../t"},
+		{"/agent.json", "t", "/t"}};
 
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		char *path = conf_path_resolve(cases[i][0], cases[i][1]);
@@ -276,49 +279,56 @@ Test(conf, each_error_says_where_it_is_and_what_is_allowed)
 		   "f:2:2: unknown field `numbr`; did you mean `number`?\n");
 	errors_are("{\"name\":\"n\",\"number\":6}",
 		   "f:1:22: `number` must be a whole number from -5 to 5, not 6\n");
-	errors_are("{\"name\":\"n\",\"number\":1.0}",
-		   "f:1:22: `number` must be a whole number from -5 to 5, not one with a fraction or "
-		   "exponent\n");
+	errors_are(
+		"{\"name\":\"n\",\"number\":1.0}",
+		"f:1:22: `number` must be a whole number from -5 to 5, not one with a fraction or "
+		"exponent\n");
 	errors_are("{\"name\":\"n\",\"number\":\"1\"}",
 		   "f:1:22: `number` must be a whole number from -5 to 5, not a string\n");
-	errors_are("{\"name\":\"n\",\"yes\":1}", "f:1:19: `yes` must be true or false, not a number\n");
+	errors_are("{\"name\":\"n\",\"yes\":1}",
+		   "f:1:19: `yes` must be true or false, not a number\n");
 	errors_are("{\"name\":\"n\",\"bytes\":\"\"}",
 		   "f:1:21: `bytes` must be 1 to 3 bytes long, not 0\n");
 	errors_are("{\"name\":\"n\",\"bytes\":\"\\u00e9\\u00e9\"}",
 		   "f:1:21: `bytes` must be 1 to 3 bytes long, not 4\n");
 	errors_are("{\"name\":\"n\",\"wait\":\"2h\"}",
 		   "f:1:20: `wait` must be a duration from 1ms to 1m, not 2h\n");
-	errors_are("{\"name\":\"n\",\"wait\":5}",
-		   "f:1:20: `wait` must be a duration as \"250ms\" \"10s\" \"5m\" \"1h\" \"7d\" from "
-		   "1ms to 1m, not a number\n");
+	errors_are(
+		"{\"name\":\"n\",\"wait\":5}",
+		"f:1:20: `wait` must be a duration as \"250ms\" \"10s\" \"5m\" \"1h\" \"7d\" from "
+		"1ms to 1m, not a number\n");
 	errors_are("{\"name\":\"n\",\"color\":\"gren\"}",
 		   "f:1:21: `color` must be one of `red` `green`; did you mean `green`?\n");
-	errors_are("{\"name\":\"n\",\"color\":7}", "f:1:21: `color` must be one of `red` `green`\n");
+	errors_are("{\"name\":\"n\",\"color\":7}",
+		   "f:1:21: `color` must be one of `red` `green`\n");
 	errors_are("{\"name\":\"n\",\"until\":\"tomorrow\"}",
 		   "f:1:21: `until` must be an RFC 3339 time as \"2027-01-31T18:00:00Z\"\n");
 	errors_are("{\"name\":\"n\",\"path\":\"a\\u0000b\"}",
 		   "f:1:20: `path` must be a string, and not empty or with a NUL byte\n");
-	errors_are("{\"name\":\"n\",\"inner\":[]}", "f:1:21: `inner` must be an object, not a list\n");
+	errors_are("{\"name\":\"n\",\"inner\":[]}",
+		   "f:1:21: `inner` must be an object, not a list\n");
 	errors_are("{\"name\":\"n\",\"inner\":{\"size\":0,\"zzz\":1}}",
 		   "f:1:29: `size` must be a whole number from 1 to 9, not 0\n"
 		   "f:1:31: unknown field `zzz`; allowed: `size` `at`\n");
 	errors_are("{\"name\":\"n\",\"hosts\":[\"a:1\",\"b\"]}",
 		   "f:1:28: `hosts` must hold addresses as \"host:port\" or \"[v6]:port\"\n");
 	errors_are("{\"name\":\"n\",\"address\":null}",
-		   "f:1:23: `address` must be an address as \"host:port\" or \"[v6]:port\", not null\n");
+		   "f:1:23: `address` must be an address as \"host:port\" or \"[v6]:port\", not "
+		   "null\n");
 	errors_are("{\"name\":\"n\",\n\"later\": {}}", "f:2:1: `later` is not available yet\n");
 }
 
 Test(conf, errors_come_in_the_order_of_the_file)
 {
-	errors_are("{\"yes\":1,\"x\":1,\n\"number\":9,\"inner\":{\"size\":10},\n\"no\":2}",
-		   "f:1:1: `name` is missing: a name\n"
-		   "f:1:8: `yes` must be true or false, not a number\n"
-		   "f:1:10: unknown field `x`; allowed: `text` `name` `path` `address` `off` `bytes` "
-		   "`number` `wait` `until` `yes` `no` `color` `inner` `hosts` `raw`\n"
-		   "f:2:10: `number` must be a whole number from -5 to 5, not 9\n"
-		   "f:2:28: `size` must be a whole number from 1 to 9, not 10\n"
-		   "f:3:6: `no` must be true or false, not a number\n");
+	errors_are(
+		"{\"yes\":1,\"x\":1,\n\"number\":9,\"inner\":{\"size\":10},\n\"no\":2}",
+		"f:1:1: `name` is missing: a name\n"
+		"f:1:8: `yes` must be true or false, not a number\n"
+		"f:1:10: unknown field `x`; allowed: `text` `name` `path` `address` `off` `bytes` "
+		"`number` `wait` `until` `yes` `no` `color` `inner` `hosts` `raw`\n"
+		"f:2:10: `number` must be a whole number from -5 to 5, not 9\n"
+		"f:2:28: `size` must be a whole number from 1 to 9, not 10\n"
+		"f:3:6: `no` must be true or false, not a number\n");
 }
 
 Test(conf, texts_that_are_no_json)
@@ -337,10 +347,14 @@ Test(conf, texts_that_are_no_json)
 
 Test(conf, a_secret_is_in_no_error)
 {
-	static const char *const texts[] = {
-		"{\"name\":\"n\",\"text\":[\"hunter2\"]}", "{\"name\":\"n\",\"text\":\"hunter2\\u0000\"}",
-		"{\"text\" \"hunter2\"}", "{\"text\": hunter2}", "{\"text\": \"hunter2",
-		"{\"text\": \"hunter2\" \"x\"}", "{\"text\": \"hunter2\n\"}", "{\"text\": \"hunter2\\x\"}"};
+	static const char *const texts[] = {"{\"name\":\"n\",\"text\":[\"hunter2\"]}",
+					    "{\"name\":\"n\",\"text\":\"hunter2\\u0000\"}",
+					    "{\"text\" \"hunter2\"}",
+					    "{\"text\": hunter2}",
+					    "{\"text\": \"hunter2",
+					    "{\"text\": \"hunter2\" \"x\"}",
+					    "{\"text\": \"hunter2\n\"}",
+					    "{\"text\": \"hunter2\\x\"}"};
 	char errors[4096];
 	struct values v;
 
@@ -401,7 +415,8 @@ static void *failing_malloc(size_t n)
 
 Test(conf, out_of_memory)
 {
-	static const char text[] = "{\"name\": \"n\", \"inner\": {\"size\": 3}, \"hosts\": [\"a:1\"]}";
+	static const char text[] =
+		"{\"name\": \"n\", \"inner\": {\"size\": 3}, \"hosts\": [\"a:1\"]}";
 	struct conf_document d;
 	struct buf errors = {0};
 	int k = 0;

@@ -50,15 +50,17 @@ Test(configuration_docs, the_tables_are_those_of_the_code)
 	if (getenv("KOVA_REFRESH") != NULL)
 		refresh((struct slice){page.ptr, (size_t)(after - page.ptr)}, &tables);
 	else
-		cr_expect(slice_equal(slice_of(after), buf_slice(&tables)),
-			  PAGE " is out of date: run KOVA_REFRESH=1 build/tests/unit_configuration_docs");
+		cr_expect(
+			slice_equal(slice_of(after), buf_slice(&tables)), PAGE
+			" is out of date: run KOVA_REFRESH=1 build/tests/unit_configuration_docs");
 	buf_release(&page);
 	buf_release(&tables);
 }
 
 /* ---- Examples ---- */
 
-static const char *const companions[] = {"tokens", "redis.password", "ca.pem", "agent.pem", "agent.key"};
+static const char *const companions[] = {"tokens", "redis.password", "ca.pem", "agent.pem",
+					 "agent.key"};
 static char directory[64];
 
 static void write_file(const char *name, struct slice text)
@@ -83,8 +85,8 @@ static void load(const char *from, struct slice text)
 	snprintf(path, sizeof path, "%s/agent.json", directory);
 	kova_status status = edge_conf_load(path, &conf, &errors);
 
-	cr_expect_eq(status, KOVA_OK, "%s: %.*s\n%.*s", from, (int)errors.len, errors.ptr, (int)text.len,
-		     text.ptr);
+	cr_expect_eq(status, KOVA_OK, "%s: %.*s\n%.*s", from, (int)errors.len, errors.ptr,
+		     (int)text.len, text.ptr);
 	if (status == KOVA_OK)
 		edge_conf_release(&conf);
 	buf_release(&errors);

@@ -104,9 +104,9 @@ static json_t *listed(const struct control *c, const char *name)
 	json_t *all = control_policies(c), *item, *found = NULL;
 	size_t i;
 
-	json_array_foreach (json_object_get(all, "policies"), i, item)
-		if (strcmp(json_string_value(json_object_get(item, "name")), name) == 0)
-			found = json_incref(item);
+	json_array_foreach(json_object_get(all, "policies"), i,
+			   item) if (strcmp(json_string_value(json_object_get(item, "name")),
+					    name) == 0) found = json_incref(item);
 	json_decref(all);
 	return found;
 }
@@ -123,8 +123,7 @@ static json_int_t version_of(const struct control *c, const char *name)
 static bool who_is(const struct control *c, const char *name, const char *who)
 {
 	json_t *item = listed(c, name);
-	bool is = item != NULL &&
-		  strcmp(json_string_value(json_object_get(item, "who")), who) == 0;
+	bool is = item != NULL && strcmp(json_string_value(json_object_get(item, "who")), who) == 0;
 
 	json_decref(item);
 	return is;
@@ -190,7 +189,8 @@ Test(control, how_the_file_is_written_is_no_change)
 	struct control_error error;
 
 	put_ok(c, "a", "{\"limit\":7,\"per\":\"1s\"}");
-	cr_expect_eq(reload(c, "[ { \"per\": \"1s\", \"limit\": 1, \"name\": \"a\" } ]", &error), KOVA_OK);
+	cr_expect_eq(reload(c, "[ { \"per\": \"1s\", \"limit\": 1, \"name\": \"a\" } ]", &error),
+		     KOVA_OK);
 	cr_expect_eq(limit_of(c, "a"), 7);
 	control_free(c);
 }
@@ -232,7 +232,9 @@ Test(control, stamps_grow_even_when_the_clock_went_back)
 	json_int_t last = 0;
 
 	for (int i = 0; i < 50; i++) {
-		put_ok(c, "a", i % 2 == 0 ? "{\"limit\":1,\"per\":\"1s\"}" : "{\"limit\":2,\"per\":\"1s\"}");
+		put_ok(c, "a",
+		       i % 2 == 0 ? "{\"limit\":1,\"per\":\"1s\"}"
+				  : "{\"limit\":2,\"per\":\"1s\"}");
 		cr_assert_gt(version_of(c, "a"), last);
 		last = version_of(c, "a");
 	}
@@ -274,9 +276,11 @@ Test(control, a_bad_change_changes_nothing)
 		{"a", "[]", "a policy must be an object"},
 		{"a b", "{\"limit\":1,\"per\":\"1s\"}",
 		 "a policy's name must be 1 to 64 characters of A-Z a-z 0-9 . _ -"},
-		{"a", "{\"levels\":[{\"name\":\"x\",\"limit\":1,\"per\":\"1s\"},{\"name\":\"y\","
-		      "\"limit\":1,\"per\":\"401d\"}]}",
-		 "levels[1]: `per` must be a duration as \"250ms\" \"10s\" \"5m\" \"1h\" \"7d\" from "
+		{"a",
+		 "{\"levels\":[{\"name\":\"x\",\"limit\":1,\"per\":\"1s\"},{\"name\":\"y\","
+		 "\"limit\":1,\"per\":\"401d\"}]}",
+		 "levels[1]: `per` must be a duration as \"250ms\" \"10s\" \"5m\" \"1h\" \"7d\" "
+		 "from "
 		 "1ms to 400d"},
 		{"a", "{\"limit\":1,\"per\":\"1s\",\"lease\":\"auto\"}",
 		 "`lease` is not available yet"},
@@ -301,18 +305,22 @@ Test(control, a_bad_change_changes_nothing)
 
 Test(control, overrides_are_checked_against_their_policy)
 {
-	struct control *c = start(
-		"[" POLICY("a", 1) ",{\"name\":\"cal\",\"algorithm\":\"calendar\",\"limit\":1,\"per\":\"day\"}]",
-		"[]");
+	struct control *c = start("[" POLICY("a", 1) ",{\"name\":\"cal\",\"algorithm\":"
+						     "\"calendar\",\"limit\":1,\"per\":\"day\"}]",
+				  "[]");
 	struct control_error error;
 
-	cr_expect_eq(put_override(c, "{\"policy\":\"b\",\"key\":\"k\",\"limit\":5}", &error), KOVA_ECONFIG);
+	cr_expect_eq(put_override(c, "{\"policy\":\"b\",\"key\":\"k\",\"limit\":5}", &error),
+		     KOVA_ECONFIG);
 	cr_expect_str_eq(error.text, "`policy`: there is no policy `b`");
-	cr_expect_eq(put_override(c, "{\"policy\":\"cal\",\"key\":\"k\",\"limit\":5,\"per\":\"1s\"}", &error),
+	cr_expect_eq(put_override(c,
+				  "{\"policy\":\"cal\",\"key\":\"k\",\"limit\":5,\"per\":\"1s\"}",
+				  &error),
 		     KOVA_ECONFIG);
 	cr_expect_str_eq(error.text, "`per` cannot be overridden: policy `cal` is `calendar`");
 	cr_expect_eq(put_override(c, "{\"policy\":\"a\",\"limit\":5}", &error), KOVA_ECONFIG);
-	cr_expect_eq(put_override(c, "{\"policy\":\"cal\",\"key\":\"k\",\"limit\":5}", &error), KOVA_OK);
+	cr_expect_eq(put_override(c, "{\"policy\":\"cal\",\"key\":\"k\",\"limit\":5}", &error),
+		     KOVA_OK);
 	control_free(c);
 }
 
@@ -329,21 +337,27 @@ Test(control, overrides_come_go_and_last)
 	struct control_error error;
 	const struct slice none = {0};
 
-	cr_expect_eq(put_override(c, "{\"policy\":\"a\",\"key\":\"k\",\"banned\":true}", &error), KOVA_OK);
-	cr_expect_eq(put_override(c, "{\"policy\":\"a\",\"prefix\":\"k\",\"limit\":3}", &error), KOVA_OK);
-	cr_expect_eq(put_override(c, "{\"policy\":\"a\",\"key\":\"k\",\"limit\":4}", &error), KOVA_OK);
+	cr_expect_eq(put_override(c, "{\"policy\":\"a\",\"key\":\"k\",\"banned\":true}", &error),
+		     KOVA_OK);
+	cr_expect_eq(put_override(c, "{\"policy\":\"a\",\"prefix\":\"k\",\"limit\":3}", &error),
+		     KOVA_OK);
+	cr_expect_eq(put_override(c, "{\"policy\":\"a\",\"key\":\"k\",\"limit\":4}", &error),
+		     KOVA_OK);
 	control_free(c);
 	c = start("[" POLICY("a", 1) "]", "[]");
 	json_t *all = control_overrides(c);
 
-	cr_expect_eq(json_array_size(json_object_get(all, "overrides")), 2, "the key's was replaced");
+	cr_expect_eq(json_array_size(json_object_get(all, "overrides")), 2,
+		     "the key's was replaced");
 	json_decref(all);
 	cr_expect(binds(c, "k") && binds(c, "kk"));
-	cr_expect_eq(control_delete_override(c, SLICE("a"), none, SLICE("k"), "local", &error), KOVA_OK);
+	cr_expect_eq(control_delete_override(c, SLICE("a"), none, SLICE("k"), "local", &error),
+		     KOVA_OK);
 	cr_expect(binds(c, "k") && !binds(c, "kk"));
 	cr_expect_eq(control_delete_override(c, SLICE("a"), none, SLICE("k"), "local", &error),
 		     KOVA_ENOTFOUND);
-	cr_expect_eq(control_delete_override(c, SLICE("a"), SLICE("k"), none, "local", &error), KOVA_OK);
+	cr_expect_eq(control_delete_override(c, SLICE("a"), SLICE("k"), none, "local", &error),
+		     KOVA_OK);
 	cr_expect_not(binds(c, "k"));
 	control_free(c);
 }
@@ -474,8 +488,9 @@ Test(control, a_change_that_cannot_be_persisted_is_none)
 	setrlimit(RLIMIT_FSIZE, &(struct rlimit){(rlim_t)size + 20, limit.rlim_max});
 	cr_expect_eq(put(c, "a", "{\"limit\":3,\"per\":\"1s\"}", &error), KOVA_EIO);
 	cr_expect_not_null(strstr(error.text, "control.journal: "), "%s", error.text);
-	cr_expect_eq(reload(c, "[" POLICY("a", 4) "," POLICY("b", 4) "," POLICY("c", 4) "]", &error),
-		     KOVA_EIO);
+	cr_expect_eq(
+		reload(c, "[" POLICY("a", 4) "," POLICY("b", 4) "," POLICY("c", 4) "]", &error),
+		KOVA_EIO);
 	setrlimit(RLIMIT_FSIZE, &limit);
 	cr_expect_eq(limit_of(c, "a"), 2);
 	cr_expect_eq(size_of(journal), size);
@@ -559,7 +574,8 @@ Test(control, administration_goes_on_during_a_reload)
 
 	uv_loop_init(&loop);
 	for (int round = 0; round < 5; round++) {
-		reload_async(c, &loop, round % 2 == 0 ? "[" POLICY("a", 2) "]" : "[" POLICY("a", 3) "]", &o);
+		reload_async(c, &loop,
+			     round % 2 == 0 ? "[" POLICY("a", 2) "]" : "[" POLICY("a", 3) "]", &o);
 		put_ok(c, "ours", "{\"limit\":7,\"per\":\"1s\"}");
 		while (o.calls == round)
 			uv_run(&loop, UV_RUN_ONCE);
@@ -636,7 +652,8 @@ static json_t *many(int n, int limit)
 
 	for (int i = 0; i < n; i++) {
 		snprintf(name, sizeof name, "policy-%d", i);
-		json_array_append_new(list, json_pack("{s:s,s:i,s:s}", "name", name, "limit", limit, "per", "1s"));
+		json_array_append_new(list, json_pack("{s:s,s:i,s:s}", "name", name, "limit", limit,
+						      "per", "1s"));
 	}
 	return list;
 }

@@ -70,8 +70,8 @@ static void is_in(const char *path, const char *name, const char *what)
 	size_t n = strlen(directory);
 
 	cr_assert_not_null(path, "%s", what);
-	cr_expect(strncmp(path, directory, n) == 0 && strcmp(path + n + 1, name) == 0, "%s: %s", what,
-		  path);
+	cr_expect(strncmp(path, directory, n) == 0 && strcmp(path + n + 1, name) == 0, "%s: %s",
+		  what, path);
 }
 
 Test(edge_conf, an_empty_file_gives_the_defaults)
@@ -113,7 +113,8 @@ Test(edge_conf, everything_given)
 	     "{\"node\":\"worker-17\",\"region\":\"eu-west\",\"threads\":1,\"insecure\":true,"
 	     "\"listen\":{\"resp\":\"0.0.0.0:1\",\"http\":null,\"unix\":\"run/a.sock\"},"
 	     "\"auth\":{\"tokens_file\":\"tokens\"},\"state_dir\":\"/var/lib/kova\","
-	     "\"redis\":{\"mode\":\"sentinel\",\"master\":\"m\",\"sentinels\":[\"a:1\",\"[::1]:2\"],"
+	     "\"redis\":{\"mode\":\"sentinel\",\"master\":\"m\",\"sentinels\":[\"a:1\",\"[::1]:2\"]"
+	     ","
 	     "\"user\":\"u\",\"password_file\":\"password\",\"timeout\":\"20ms\","
 	     "\"connect_timeout\":\"2s\",\"ca\":\"ca.pem\",\"cert\":\"c.pem\",\"key\":\"k.pem\"},"
 	     "\"policies\":[{\"name\":\"a\",\"limit\":1,\"per\":\"1s\"}],"
@@ -220,7 +221,8 @@ Test(edge_conf, a_password_is_in_no_error)
 		"{\"redis\":{\"mode\":\"standalone\",\"url\":\"hunter2\"}}",
 		"{\"redis\":{\"mode\":\"standalone\",\"url\":\"redis://u:hunter2%zz@h:1\"}}",
 		"{\"redis\":{\"mode\":\"cluster\",\"url\":\"redis://u:hunter2@h:1\"}}",
-		"{\"redis\":{\"mode\":\"standalone\",\"url\":\"redis://u:hunter2@h:1\",\"user\":\"u\"}}",
+		"{\"redis\":{\"mode\":\"standalone\",\"url\":\"redis://"
+		"u:hunter2@h:1\",\"user\":\"u\"}}",
 		"{\"redis\":{\"mode\":\"standalone\",\"url\":[\"redis://u:hunter2@h:1\"]}}",
 		"{\"redis\":{\"mode\":\"standalone\",\"url\":\"redis://u:hunter2@h:1\" \"x\":1}}",
 	};

@@ -4,10 +4,9 @@
 
 #define KEY(name) ((struct json_step){.key = SLICE(name)})
 #define ITEM(i) ((struct json_step){.index = (i)})
-#define LOCATE(text, at_key, ...)                                             \
-	json_locate(SLICE(text), (const struct json_step[]){__VA_ARGS__},     \
-		    sizeof((const struct json_step[]){__VA_ARGS__}) /         \
-			    sizeof(struct json_step),                         \
+#define LOCATE(text, at_key, ...)                                                               \
+	json_locate(SLICE(text), (const struct json_step[]){__VA_ARGS__},                       \
+		    sizeof((const struct json_step[]){__VA_ARGS__}) / sizeof(struct json_step), \
 		    at_key)
 
 static void is_at(struct json_position p, size_t line, size_t column)
@@ -16,9 +15,9 @@ static void is_at(struct json_position p, size_t line, size_t column)
 		  line, column);
 }
 
-#define TEXT                                \
-	"{ \"a\": [1, {\"b\": \"x,}\\\"\"},\n"  \
-	"        {\"b\": {\"c\": null}}],\n"    \
+#define TEXT                                      \
+	"{ \"a\": [1, {\"b\": \"x,}\\\"\"},\n"    \
+	"        {\"b\": {\"c\": null}}],\n"      \
 	"  \"\\u0064\\ud83d\\ude00\\n\": true,\n" \
 	"  \"é\": 1, \"z\": [ ], \"z\": 3 }\n"
 

@@ -50,7 +50,8 @@ static void same_as_the_c_library(const char *name, unsigned *seed)
 		if (at < -2208988800)
 			continue;
 		localtime_r(&at, &tm);
-		cr_assert_eq(tzif_offset_s(&tz, at), tm.tm_gmtoff, "%s at %lld", name, (long long)at);
+		cr_assert_eq(tzif_offset_s(&tz, at), tm.tm_gmtoff, "%s at %lld", name,
+			     (long long)at);
 	}
 }
 
@@ -126,11 +127,18 @@ Test(tzif, rules)
 
 Test(tzif, rules_that_are_none)
 {
-	static const char *const bad[] = {"X0",         "UTC",         "UTC99",
-					  "<UTC0",      "CET-1CEST",   "CET-1CEST,M3.5.0",
-					  "CET-1CEST,M13.5.0,M10.5.0", "CET-1CEST,M3.6.0,M10.5.0",
-					  "CET-1CEST,M3.5.7,M10.5.0",  "CET-1CEST,J0,J5",
-					  "CET-1CEST,M3.5.0,M10.5.0x", "CET-1CEST,366,5",
+	static const char *const bad[] = {"X0",
+					  "UTC",
+					  "UTC99",
+					  "<UTC0",
+					  "CET-1CEST",
+					  "CET-1CEST,M3.5.0",
+					  "CET-1CEST,M13.5.0,M10.5.0",
+					  "CET-1CEST,M3.6.0,M10.5.0",
+					  "CET-1CEST,M3.5.7,M10.5.0",
+					  "CET-1CEST,J0,J5",
+					  "CET-1CEST,M3.5.0,M10.5.0x",
+					  "CET-1CEST,366,5",
 					  "CET-1CEST,M3.5.0/168,M10.5.0"};
 	struct tzif tz;
 
@@ -160,7 +168,8 @@ Test(tzif, damaged_files)
 
 		memcpy(changed, bytes.ptr, bytes.len);
 		for (int k = 0; k < 3; k++)
-			changed[(size_t)rand_r(&seed) % (k == 0 ? 44 : bytes.len)] = (char)rand_r(&seed);
+			changed[(size_t)rand_r(&seed) % (k == 0 ? 44 : bytes.len)] =
+				(char)rand_r(&seed);
 		if (tzif_parse((struct slice){changed, bytes.len}, &tz) == KOVA_OK)
 			for (int64_t at = -4000000000; at < 6000000000; at += 500000000)
 				tzif_offset_s(&tz, at);
