@@ -10,6 +10,7 @@ static void on_conn_closed(uv_handle_t *handle)
 	struct fake_conn *conn = handle->data;
 
 	buf_release(&conn->in);
+	buf_release(&conn->owed);
 	for (size_t i = 0; i < FAKE_CONNS_MAX; i++)
 		if (conn->server->conns[i] == conn)
 			conn->server->conns[i] = NULL;
@@ -47,6 +48,22 @@ void fake_send(struct fake_conn *conn, const char *text)
 		return;
 	int n = uv_try_write((uv_stream_t *)&conn->tcp, &bytes, 1);
 	assert(n < 0 || (size_t)n == bytes.len);
+}
+
+void fake_owe(struct fake_conn *conn, const char *text)
+{
+	buf_add_text(&conn->owed, text);
+}
+
+void fake_pay(struct fake_redis *f)
+{
+	for (size_t i = 0; i < FAKE_CONNS_MAX; i++) {
+		if (f->conns[i] == NULL || f->conns[i]->owed.len == 0)
+			continue;
+		buf_add(&f->conns[i]->owed, "", 1);
+		fake_send(f->conns[i], f->conns[i]->owed.ptr);
+		buf_clear(&f->conns[i]->owed);
+	}
 }
 
 struct later {

@@ -26,6 +26,7 @@ struct fake_conn {
 	struct fake_redis *server;
 	uv_tcp_t tcp;
 	struct buf in;
+	struct buf owed; /* see fake_owe() */
 	unsigned n_commands;
 	bool open;
 };
@@ -55,6 +56,9 @@ void fake_redis_stop(struct fake_redis *f);
 bool fake_is(const struct fake_command *command, const char *name); /* its first word, any case */
 void fake_send(struct fake_conn *conn, const char *text);
 void fake_send_later(struct fake_conn *conn, const char *text, uint64_t delay_ms);
+/* Says it only after fake_pay(): a server that was stopped and goes on. */
+void fake_owe(struct fake_conn *conn, const char *text);
+void fake_pay(struct fake_redis *f);
 void fake_reset(struct fake_conn *conn);
 
 /* Answers AUTH, SELECT, ROLE, PING, ASKING as a healthy master does; false: it is something else. */
