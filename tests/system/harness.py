@@ -348,6 +348,7 @@ class Case(unittest.TestCase):
             elif not isinstance(process, Agent):
                 process.kill()
             if isinstance(process, Agent):
+                process.log_file.close()
                 logs.append(process.log())
         if self._failed():
             for log in logs:
