@@ -5,7 +5,8 @@
  *
  * Pairs in different slots of a Cluster are asked in two steps: all groups but the first, then, if each was
  * granted, the first. It carries the id, so that an id is known only once everything was taken; what was taken for a
- * request that fails in the end is given back.
+ * request that fails in the end is given back. If one of the others refuses, the first is asked whether it knows the id:
+ * a repeat is answered as before, even when its own first time took the last there was.
  *
  * Every path ends in request_done(), exactly once. An abandoned request takes the same way; at its end what was
  * taken is given back instead of reported.
@@ -487,6 +488,10 @@ static void ask_group(struct request_state *s, struct group *g, bool chained, un
 		return;
 	}
 	op.chained = chained;
+	if (s->looking_up) {
+		op.kind = SCRIPT_PEEK;
+		op.receipt_key = (struct slice){0};
+	}
 	region_submit(s->engine->region, g->slot, &op, n_after, on_answer, g);
 }
 
@@ -507,8 +512,17 @@ static void next_step(struct request_state *s)
 		granted(s);
 }
 
+/* Another group than the first refused a request with an id. */
+static void look_up_id(struct request_state *s)
+{
+	s->looking_up = true;
+	ask_group(s, &s->groups[0], false, 0);
+}
+
 static void step(struct request_state *s)
 {
+	bool looked_up = s->looking_up;
+
 	for (uint8_t i = 0; i < s->n_groups; i++) {
 		struct group *g = &s->groups[i];
 
@@ -519,13 +533,24 @@ static void step(struct request_state *s)
 			return;
 		}
 	}
+	if (looked_up) {
+		s->looking_up = false;
+		if (s->groups[0].answer.status == SCRIPT_REPEATED) {
+			repeated(s);
+			return;
+		}
+		s->groups[0].status = KOVA_AGAIN; /* nothing was taken there */
+	}
 	for (uint8_t i = 0; i < s->n_groups; i++) {
 		struct group *g = &s->groups[i];
 
-		if (g->status == KOVA_OK && g->answer.status == SCRIPT_REFUSED) {
+		if (g->status != KOVA_OK || g->answer.status != SCRIPT_REFUSED)
+			continue;
+		if (i > 0 && !looked_up && takes(&s->request) && s->request.id.len > 0)
+			look_up_id(s);
+		else
 			refused(s, g);
-			return;
-		}
+		return;
 	}
 	next_step(s);
 }
@@ -557,7 +582,7 @@ static void ask(struct request_state *s, bool chained, unsigned n_after)
 {
 	uint8_t first = s->n_groups > 1 ? 1 : 0;
 
-	s->asking_first = false;
+	s->asking_first = s->looking_up = false;
 	s->edge_tries = 0;
 	for (uint8_t i = 0; i < s->n_groups; i++) {
 		s->groups[i].status = KOVA_AGAIN;

@@ -76,6 +76,7 @@ struct request_state {
 	uint8_t n_groups;
 	uint8_t groups_asked; /* operations without an answer yet */
 	bool asking_first;    /* several groups: all others were granted, the first is being asked */
+	bool looking_up;      /* several groups: another refused, the first is being asked for the id */
 	bool in_progress, abandoned, has_waited, wants_permit;
 	uint8_t edge_tries;
 
