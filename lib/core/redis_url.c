@@ -110,7 +110,8 @@ static kova_status host_parse(struct slice text, struct redis_url *url, const ch
 		return KOVA_EPROTO;
 	if (bare && host.ptr[0] == '[')
 		host = (struct slice){host.ptr + 1, host.len - 2};
-	if (host.len == 0 || memchr(host.ptr, '[', host.len) != NULL)
+	if (host.len == 0 || memchr(host.ptr, '[', host.len) != NULL ||
+	    (text.ptr[0] != '[' && memchr(host.ptr, ':', host.len) != NULL))
 		return KOVA_EPROTO;
 	return copy(host, &url->host);
 }
