@@ -117,7 +117,8 @@ static int check(const char *file)
 	struct buf errors = {0};
 	kova_status status = edge_conf_load(file, &conf, &errors);
 
-	fwrite(errors.ptr, 1, errors.len, stderr);
+	if (errors.len > 0)
+		fwrite(errors.ptr, 1, errors.len, stderr);
 	buf_release(&errors);
 	if (status != KOVA_OK)
 		return EXIT_FAILURE;

@@ -98,6 +98,7 @@ struct request {
 
 	void (*on_done)(struct request *r); /* the answer is in r->answer; may request_free(r) */
 	void *owner;                        /* the front's */
+	uint64_t begun_us;                  /* the front's: ops_now_us() when it was whole */
 
 	struct answer answer;
 	struct request_state *state; /* decide()'s own */

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "ops.h"
+
 enum {
 	SLOTS_FIRST = 32,
 	SLOTS_KEPT = 64, /* more than these are freed when the ring is empty */
@@ -111,6 +113,7 @@ static void on_request_done(struct request *r)
 	struct resp_session *s = r->owner;
 
 	r->owner = NULL;
+	ops_observe(OPS_RESP, r->begun_us);
 	if (!s->executing)
 		session_drain(s);
 }
@@ -215,6 +218,7 @@ void session_decide(struct resp_session *s, struct request *request, enum reply_
 		.request = request, .shape = (uint8_t)shape, .version = s->version};
 	request->owner = s;
 	request->on_done = on_request_done;
+	request->begun_us = ops_now_us();
 	conn_request_begins(s->conn);
 	decide(s->conn->agent->engine, request);
 }

@@ -61,8 +61,45 @@ static int help(int argc, char **argv)
 	return EXIT_ALLOWED;
 }
 
+/* How many words of the command line the option `word` takes; 0: not one that every command has. */
+static int common_option_words(const char *word)
+{
+	static const struct {
+		const char *name;
+		bool has_value;
+	} common[] = {{"--agent", true}, {"--token-file", true}, {"--json", false}};
+
+	for (size_t i = 0; i < sizeof common / sizeof common[0]; i++) {
+		size_t len = strlen(common[i].name);
+
+		if (strcmp(word, common[i].name) == 0)
+			return common[i].has_value ? 2 : 1;
+		if (common[i].has_value && strncmp(word, common[i].name, len) == 0 && word[len] == '=')
+			return 1;
+	}
+	return 0;
+}
+
+/* Options that every command has may also stand before it: the command's name is put first. */
+static void command_first(int argc, char **argv)
+{
+	int at = 1, words;
+
+	while (at < argc && (words = common_option_words(argv[at])) > 0)
+		at += words;
+	if (at >= argc)
+		return;
+
+	char *name = argv[at];
+
+	memmove(&argv[2], &argv[1], (size_t)(at - 1) * sizeof *argv);
+	argv[1] = name;
+}
+
 static int dispatch(int argc, char **argv)
 {
+	command_first(argc, argv);
+
 	const char *word = argc > 1 ? argv[1] : NULL;
 
 	if (word == NULL) {
@@ -77,7 +114,7 @@ static int dispatch(int argc, char **argv)
 	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0)
 		return help(argc, argv);
 	if (word[0] == '-') {
-		complain("the command comes first, then options such as %s", word);
+		complain("only --agent, --token-file and --json may stand before the command, not %s", word);
 		hint("kovactl --help shows how");
 		return EXIT_USAGE;
 	}

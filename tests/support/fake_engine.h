@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "agent.h"
+#include "engine_life.h"
 #include "request.h"
 
 enum { FAKE_REQUESTS_MAX = 8192, FAKE_TEXT_MAX = 2048 };
@@ -187,4 +188,16 @@ size_t answer_reason(const struct answer *a, char ret_text[static 80])
 struct engine_health engine_health(const struct engine *e)
 {
 	return (struct engine_health){.shards = 1, .shards_up = 1, .requests = e->live};
+}
+
+struct redis_counters engine_redis_counters(const struct engine *e)
+{
+	(void)e;
+	return (struct redis_counters){0};
+}
+
+struct region_counters engine_region_counters(const struct engine *e)
+{
+	(void)e;
+	return (struct region_counters){0};
 }
