@@ -257,7 +257,7 @@ kova_status control_put_policy(struct control *c, struct slice name, const json_
 {
 	struct conf_reader r = {0};
 	struct control_id id;
-	json_t *named;
+	json_t *named = NULL;
 	kova_status status = with_name(policy, name, &named, ret_error);
 
 	if (status != KOVA_OK)
