@@ -214,7 +214,10 @@ end
 
 local function answer_amount(status, checks, amount)
   local c, left, more, reset = least(checks)
-  return with_tail(record(status, c.index, left, more, reset), status, amount - amount % 1, 0, '')
+  if amount % 1 > 0 then -- a bucket that refilled meanwhile took the rest only
+    amount = amount - amount % 1 + 1
+  end
+  return with_tail(record(status, c.index, left, more, reset), status, amount, 0, '')
 end
 
 local function give(c, amount, stamp, permit)

@@ -1,0 +1,326 @@
+/* The wire format of the decide script: what is written, and that nothing but a whole reply is read. */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/lua_script.h"
+#include "core/script.h"
+#include "dice.h"
+
+#define NOW UINT64_C(1796000000123457)
+
+static struct limit bucket(uint64_t limit)
+{
+	struct limit l = {.limit = limit, .per_us = 1000000, .burst = 20};
+
+	cr_assert_eq(limit_init(&l), KOVA_OK);
+	return l;
+}
+
+static void add(struct script_batch *b, const struct script_op *op)
+{
+	cr_assert_eq(script_batch_add(b, op, NOW), KOVA_OK);
+}
+
+static void add_take(struct script_batch *b, const struct limit *l, const char *key, uint64_t cost)
+{
+	struct script_check c = {.limit = l, .key = slice_of(key), .cost = cost};
+
+	add(b, &(struct script_op){.kind = SCRIPT_TAKE, .checks = &c, .n_checks = 1});
+}
+
+/* The arguments of a RESP command, read by hand. */
+struct arguments {
+	unsigned n;
+	struct slice at[700];
+};
+
+static size_t number(const char **p)
+{
+	size_t n = strtoul(*p + 1, NULL, 10);
+
+	*p = strstr(*p, "\r\n") + 2;
+	return n;
+}
+
+static struct arguments parse(struct slice command)
+{
+	static struct arguments a;
+	const char *p = command.ptr;
+
+	cr_assert_eq(*p, '*');
+	a.n = (unsigned)number(&p);
+	for (unsigned i = 0; i < a.n; i++) {
+		cr_assert_eq(*p, '$');
+		a.at[i].len = number(&p);
+		a.at[i].ptr = p;
+		p += a.at[i].len + 2;
+		cr_assert_eq(memcmp(p - 2, "\r\n", 2), 0);
+	}
+	cr_assert_eq(p, command.ptr + command.len);
+	return a;
+}
+
+static void expect_hex(struct slice got, const char *hex)
+{
+	char text[4096];
+
+	cr_assert_lt(2 * got.len, sizeof text);
+	for (size_t i = 0; i < got.len; i++)
+		snprintf(text + 2 * i, 3, "%02x", (unsigned char)got.ptr[i]);
+	cr_assert_str_eq(text, hex);
+}
+
+/* The example of lua/README.md. */
+Test(script, a_plain_program)
+{
+	struct script_batch *b = script_batch_new();
+	struct limit l = bucket(10);
+	struct arguments a;
+
+	add_take(b, &l, "k:b{acme}api:0", 1);
+	add_take(b, &l, "k:b{acme}api:0/x", 3);
+	a = parse(script_batch_command(b, false, 7));
+	cr_assert_eq(a.n, 6);
+	cr_assert(slice_equal(a.at[0], SLICE("EVALSHA")));
+	cr_assert(slice_equal(a.at[1], slice_of(lua_decide.sha1)));
+	cr_assert(slice_equal(a.at[2], SLICE("2")));
+	cr_assert(slice_equal(a.at[3], SLICE("k:b{acme}api:0")));
+	cr_assert(slice_equal(a.at[4], SLICE("k:b{acme}api:0/x")));
+	expect_hex(a.at[5], "0000000000001c40" "01" "0100" "0200" "02000000"
+			    "00" "00000000d0127341" "0000000000002440" "000000000000f03f" "0000000000002440" "000000000000f03f"
+			    "0100" "0100" "000000000000f03f"
+			    "0100" "0200" "0000000000000840");
+	script_batch_free(b);
+}
+
+Test(script, the_body_is_sent_when_asked_for)
+{
+	struct script_batch *b = script_batch_new();
+	struct limit l = bucket(10);
+	struct arguments a;
+
+	add_take(b, &l, "key", 1);
+	a = parse(script_batch_command(b, true, 1));
+	cr_assert(slice_equal(a.at[0], SLICE("EVAL")));
+	cr_assert(slice_equal(a.at[1], (struct slice){lua_decide.body, lua_decide.len}));
+	a = parse(script_batch_command(b, false, 1));
+	cr_assert(slice_equal(a.at[0], SLICE("EVALSHA")));
+	script_batch_free(b);
+}
+
+Test(script, equal_keys_and_equal_limits_are_sent_once)
+{
+	struct script_batch *b = script_batch_new();
+	struct limit one = bucket(10), same = bucket(10), other = bucket(11);
+	struct arguments a;
+
+	for (int i = 0; i < 40; i++) {
+		add_take(b, &one, "x", 1);
+		add_take(b, &same, "y", 1);
+		add_take(b, &other, "x", 1);
+	}
+	cr_assert_eq(script_batch_ops(b), 120);
+	a = parse(script_batch_command(b, false, 1));
+	cr_assert_eq(a.n, 3 + 2 + 1);
+	cr_assert_eq(a.at[5].len, 17 + 2 * 41 + 120 * 12);
+	script_batch_free(b);
+}
+
+Test(script, a_limit_that_was_replaced_in_its_place_is_another)
+{
+	struct script_batch *b = script_batch_new();
+	struct limit l = bucket(10);
+	struct arguments a;
+
+	add_take(b, &l, "x", 1);
+	l = bucket(11);
+	add_take(b, &l, "y", 1);
+	a = parse(script_batch_command(b, false, 1));
+	cr_assert_eq(a.at[5].len, 17 + 2 * 41 + 2 * 12);
+	script_batch_free(b);
+}
+
+Test(script, a_batch_holds_so_many_operations)
+{
+	struct script_batch *b = script_batch_new();
+	struct limit l = bucket(10);
+	struct script_check c = {.limit = &l, .cost = 1};
+	struct script_op op = {.kind = SCRIPT_TAKE, .checks = &c, .n_checks = 1};
+	char key[32];
+	struct slice first;
+
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < SCRIPT_OPS_MAX; i++) {
+			snprintf(key, sizeof key, "k%d", i);
+			c.key = slice_of(key);
+			add(b, &op);
+		}
+		cr_assert_eq(script_batch_add(b, &op, NOW), KOVA_ETOOBIG);
+		first = script_batch_command(b, false, 1);
+		cr_assert_eq(parse(first).n, 3 + SCRIPT_OPS_MAX + 1);
+		script_batch_clear(b);
+		cr_assert_eq(script_batch_ops(b), 0);
+	}
+	script_batch_free(b);
+}
+
+Test(script, many_keys_are_all_found_again)
+{
+	static struct script_check c[SCRIPT_CHECKS_MAX];
+	static char key[SCRIPT_CHECKS_MAX][16];
+	struct limit l = bucket(10), log = {.algorithm = ALGORITHM_SLIDING_WINDOW, .limit = 3, .per_us = 1000};
+	struct script_batch *b = script_batch_new();
+	struct arguments a;
+
+	cr_assert_eq(limit_init(&log), KOVA_OK);
+	for (int i = 0; i < SCRIPT_CHECKS_MAX; i++) {
+		snprintf(key[i], sizeof key[i], "%s%d", i % 2 ? "k" : "w", i);
+		c[i] = (struct script_check){.limit = i % 2 ? &l : &log, .key = slice_of(key[i]), .cost = 1};
+	}
+	for (int i = 0; i < 3; i++)
+		add(b, &(struct script_op){.kind = SCRIPT_TAKE,
+					   .checks = c,
+					   .n_checks = SCRIPT_CHECKS_MAX,
+					   .receipt_key = SLICE("r")});
+	a = parse(script_batch_command(b, false, 1));
+	cr_assert_eq(a.n, 3 + SCRIPT_CHECKS_MAX + 1 + 1);
+	for (unsigned i = 0; i < SCRIPT_CHECKS_MAX / 2; i++)
+		cr_assert_eq(a.at[3 + i].ptr[0], 'k', "strings come first");
+	script_batch_free(b);
+}
+
+/* ---- Replies ---- */
+
+static void put(struct buf *b, double v)
+{
+	buf_add(b, &v, sizeof v); /* these tests run on little-endian machines */
+}
+
+static void put_record(struct buf *b, unsigned char status, uint16_t check, double left, double wait, double reset)
+{
+	buf_add(b, &status, 1);
+	buf_add(b, &check, 2);
+	put(b, left);
+	put(b, wait);
+	put(b, reset);
+}
+
+static void put_tail(struct buf *b, double amount, unsigned char first, struct slice echo)
+{
+	uint32_t len = (uint32_t)echo.len;
+
+	put(b, amount);
+	buf_add(b, &first, 1);
+	buf_add(b, &len, 4);
+	buf_add_slice(b, echo);
+}
+
+static void put_reply(struct buf *b)
+{
+	put(b, 42);
+	put(b, (double)NOW);
+	put_record(b, SCRIPT_REFUSED, 3, 0, -1, 5);
+	put_record(b, SCRIPT_REPEATED | 64, 0, 7, 8, 9);
+	put_tail(b, 0, SCRIPT_SHADOWED, SLICE("echo"));
+	put_record(b, SCRIPT_ALLOWED, 65535, 1e9, 0, 0);
+}
+
+static kova_status read_all(struct slice reply, uint32_t n, struct script_answer *ret_answer)
+{
+	struct script_reader r;
+	kova_status status = script_reader_init(&r, reply, 42, n);
+
+	for (uint32_t i = 0; i < n && status == KOVA_OK; i++)
+		status = script_reader_next(&r, &ret_answer[i]);
+	return status;
+}
+
+Test(script, a_reply_is_read)
+{
+	struct buf b = {0};
+	struct script_answer a[3];
+
+	put_reply(&b);
+	cr_assert_eq(read_all(buf_slice(&b), 3, a), KOVA_OK);
+	cr_assert(a[0].status == SCRIPT_REFUSED && a[0].check == 3 && a[0].wait_us == -1 && a[0].reset_us == 5);
+	cr_assert(a[0].now_us == NOW);
+	cr_assert(a[1].status == SCRIPT_REPEATED && a[1].shadowed && a[1].remaining == 7);
+	cr_assert(slice_equal(a[1].echo, SLICE("echo")));
+	cr_assert(a[2].status == SCRIPT_ALLOWED && a[2].check == 65535 && a[2].remaining == 1000000000);
+	cr_assert(a[2].echo.len == 0 && !a[2].shadowed);
+	buf_release(&b);
+}
+
+Test(script, no_prefix_and_no_longer_reply_is_one)
+{
+	struct buf b = {0};
+	struct script_answer a[3];
+
+	put_reply(&b);
+	for (size_t n = 0; n < b.len; n++) {
+		char *exact = malloc(n + 1); /* so that ASan sees a read beyond it */
+
+		memcpy(exact, b.ptr, n);
+		cr_assert_eq(read_all((struct slice){exact, n}, 3, a), KOVA_EPROTO, "prefix of %zu", n);
+		free(exact);
+	}
+	buf_add_text(&b, "x");
+	cr_assert_eq(read_all(buf_slice(&b), 3, a), KOVA_EPROTO);
+	buf_release(&b);
+}
+
+Test(script, another_nonce_or_number_of_operations_is_out_of_step)
+{
+	struct buf b = {0};
+	struct script_reader r;
+	struct script_answer a[4];
+
+	put_reply(&b);
+	cr_assert_eq(script_reader_init(&r, buf_slice(&b), 41, 3), KOVA_EPROTO);
+	cr_assert_eq(read_all(buf_slice(&b), 2, a), KOVA_EPROTO);
+	cr_assert_eq(read_all(buf_slice(&b), 4, a), KOVA_EPROTO);
+	cr_assert_eq(script_reader_init(&r, buf_slice(&b), 42, 0), KOVA_EPROTO);
+	buf_release(&b);
+}
+
+Test(script, numbers_that_are_none_are_refused)
+{
+	const double bad[] = {0.5, -2, -0.5, 9007199254740994.0, 1e300, -1e300, INFINITY, -INFINITY, NAN};
+
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		for (int place = 0; place < 3; place++) {
+			struct buf b = {0};
+			struct script_answer a;
+
+			put(&b, 42);
+			put(&b, (double)NOW);
+			put_record(&b, 1, 0, place == 0 ? bad[i] : 0, place == 1 ? bad[i] : 0, place == 2 ? bad[i] : 0);
+			cr_assert_eq(read_all(buf_slice(&b), 1, &a), KOVA_EPROTO, "%g at %d", bad[i], place);
+			buf_release(&b);
+		}
+	}
+}
+
+/* What any bytes may do: be refused, or be read within their bounds. */
+Test(script, random_replies_are_refused_or_read)
+{
+	struct dice d = {11};
+	struct buf good = {0};
+
+	put_reply(&good);
+	for (int i = 0; i < 200000; i++) {
+		size_t n = 1 + dice_below(&d, good.len);
+		char *bytes = malloc(n);
+		struct script_answer a[3];
+
+		memcpy(bytes, good.ptr, n);
+		for (uint64_t k = dice_below(&d, 4); k > 0; k--)
+			bytes[dice_below(&d, n)] = (char)dice_next(&d);
+		if (read_all((struct slice){bytes, n}, 3, a) == KOVA_OK)
+			cr_assert(a[1].echo.ptr >= bytes && a[1].echo.ptr + a[1].echo.len <= bytes + n);
+		free(bytes);
+	}
+	buf_release(&good);
+}
