@@ -318,22 +318,34 @@ static void disconnect(struct redis_link *link, const char *why)
 		redisAsyncFree(ac);
 }
 
+/* Why hiredis gave up. With TLS 1.3 a refused client certificate shows only now, and a reset may hide the alert. */
+static void say_why_detached(struct redis_link *link)
+{
+	const char *tls = link->options.tls != NULL ? redis_tls_error() : NULL;
+	const char *text = link->ac->errstr != NULL && link->ac->errstr[0] != '\0' ? link->ac->errstr
+										     : "connection lost";
+
+	if (link->doomed)
+		return; /* said already */
+	if (link->stray)
+		say_why(link, "the server sent a reply that was not asked for");
+	else if (tls != NULL)
+		snprintf(link->why, sizeof link->why, "TLS: %s", tls);
+	else if (link->options.tls != NULL && link->state == LINK_CONNECTING)
+		snprintf(link->why, sizeof link->why, "TLS: %s (is our certificate one that the server accepts?)",
+			 text);
+	else
+		say_why(link, text);
+}
+
 static void on_detached(void *data)
 {
 	struct redis_link *link = data;
 
 	if (link->ac == NULL)
 		return; /* it was us */
-	const char *tls = link->options.tls != NULL ? redis_tls_error() : NULL;
-	if (link->doomed)
-		lost(link, link->why);
-	else if (link->stray)
-		lost(link, "the server sent a reply that was not asked for");
-	else if (tls != NULL)
-		lost(link, tls);
-	else
-		lost(link, link->ac->errstr != NULL && link->ac->errstr[0] != '\0' ? link->ac->errstr
-										  : "connection lost");
+	say_why_detached(link);
+	lost(link, link->why);
 }
 
 static void on_adapter_gone(void *data)

@@ -227,8 +227,9 @@ static bool start_standalone(struct redis_store *s, const struct redis_conf *con
 		url.password = NULL;
 	}
 	url.path = url.host = NULL;
+	bool tls = url.tls;
 	redis_url_release(&url);
-	return (!url.tls || start_tls(s, conf)) && link_start(s);
+	return (!tls || start_tls(s, conf)) && link_start(s);
 }
 
 /* Addresses have no scheme: a certificate or an authority says that TLS is meant. */
