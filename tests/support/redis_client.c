@@ -105,7 +105,8 @@ struct redis_answer redis_client_send(struct redis_client *c, struct slice comma
 	return read_answer(c);
 }
 
-static struct redis_answer command_v(struct redis_client *c, const char *format, va_list arguments)
+__attribute__((format(printf, 2, 0))) static struct redis_answer
+command_v(struct redis_client *c, const char *format, va_list arguments)
 {
 	char line[4096], *save = NULL;
 	struct buf words = {0}, command = {0};

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/buf.h"
 #include "core/lua_script.h"
 #include "core/script.h"
 #include "dice.h"
