@@ -14,7 +14,7 @@ set(KOVA_TEST_ENVIRONMENT
   "KOVA_SANITIZE=${KOVA_SANITIZE}"
   "PYTHONDONTWRITEBYTECODE=1"
   "PYTHONPATH=${PROJECT_SOURCE_DIR}/tests/system"
-  "ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1:strict_string_checks=1"
+  "ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1"
   "UBSAN_OPTIONS=print_stacktrace=1"
   "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=${PROJECT_SOURCE_DIR}/tests/support/tsan.supp")
 
