@@ -1,0 +1,228 @@
+/*
+ * Every allocation of the configuration and the control plane fails once, each in a run of its own: an error comes back,
+ * nothing changes, nothing leaks. The program replaces malloc() (glibc manual, "Replacing malloc"), which sanitizers do as
+ * well: under them it is skipped.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "control.h"
+#include "edge_conf.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+
+#ifdef SANITIZED
+int main(void)
+{
+	puts("SKIPPED: a sanitizer has replaced malloc()");
+	return 77;
+}
+#else
+
+void *__libc_malloc(size_t n);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *p, size_t n);
+void __libc_free(void *p);
+
+static long left = -1; /* allocations until one fails; −1: none does */
+static long live;      /* blocks that are not free */
+
+static bool fails(void)
+{
+	return left >= 0 && left-- == 0;
+}
+
+static void *counted(void *p)
+{
+	live += p != NULL;
+	return p;
+}
+
+void *malloc(size_t n)
+{
+	return fails() ? NULL : counted(__libc_malloc(n));
+}
+
+void *calloc(size_t n, size_t size)
+{
+	return fails() ? NULL : counted(__libc_calloc(n, size));
+}
+
+void *realloc(void *p, size_t n)
+{
+	if (p == NULL)
+		return malloc(n);
+	return fails() ? NULL : __libc_realloc(p, n);
+}
+
+void free(void *p)
+{
+	live -= p != NULL;
+	__libc_free(p);
+}
+
+#define CHECK(condition)                                                                          \
+	do {                                                                                      \
+		if (!(condition)) {                                                               \
+			fprintf(stderr, "%s, allocation %ld: line %d: %s\n", step, nth, __LINE__, \
+				#condition);                                                      \
+			exit(1);                                                                  \
+		}                                                                                 \
+	} while (0)
+
+static const char *step = "";
+static long nth;
+static char directory[] = "/tmp/kova-memory-XXXXXX", path[64];
+static struct control *control;
+static json_t *before, *after, *none, *one, *override;
+static struct control_error error;
+
+static kova_status load(void)
+{
+	struct edge_conf conf;
+	struct buf errors = {0};
+	kova_status status = edge_conf_load(path, &conf, &errors);
+
+	if (status == KOVA_OK)
+		edge_conf_release(&conf);
+	buf_release(&errors);
+	return status;
+}
+
+static kova_status start(void)
+{
+	struct control *c = control_new(directory, before, none, &error);
+
+	control_free(c);
+	return c != NULL ? KOVA_OK : KOVA_ENOMEM;
+}
+
+static int64_t limit_of(const char *name)
+{
+	const struct policy *p = catalogue_policy(control_catalogue(control), slice_of(name));
+
+	return p != NULL ? (int64_t)p->levels[0].limit.limit : -1;
+}
+
+/* What is listed is whole: the library's own allocations failed as well. */
+static void check_items(void)
+{
+	json_t *all = control_policies(control), *item;
+	size_t i;
+
+	CHECK(all != NULL);
+	json_array_foreach(json_object_get(all, "policies"), i, item)
+		CHECK(json_object_size(item) == 5);
+	json_decref(all);
+}
+
+static kova_status put(void)
+{
+	return control_put_policy(control, SLICE("a"), one, "local", &error);
+}
+
+static kova_status put_override(void)
+{
+	return control_put_override(control, override, "local", &error);
+}
+
+static kova_status delete (void)
+{
+	return control_delete_policy(control, SLICE("b"), "local", &error);
+}
+
+static kova_status reload(void)
+{
+	return control_reload(control, after, none, &error);
+}
+
+/* Runs `work` with its first allocation failing, its second, … until it gets by without. */
+static void each_allocation(const char *name, kova_status (*work)(void))
+{
+	step = name;
+	for (nth = 0;; nth++) {
+		struct catalogue *was = control != NULL ? control_catalogue(control) : NULL;
+		long live_before = live;
+
+		left = nth;
+		kova_status status = work();
+		bool failed = left < 0;
+
+		left = -1;
+		if (status == KOVA_OK && !failed)
+			break;
+		if (status == KOVA_OK) {
+			printf("%s: does without allocation %ld\n", name, nth);
+			if (control != NULL)
+				check_items();
+			continue; /* the next one then changes what has changed already */
+		}
+		CHECK(status == KOVA_ENOMEM || status == KOVA_ECONFIG || status == KOVA_EIO);
+		CHECK(live == live_before);
+		CHECK(control == NULL || control_catalogue(control) == was);
+	}
+	printf("%s: %ld allocations\n", name, nth);
+	CHECK(nth > 3);
+}
+
+static void write_configuration(void)
+{
+	FILE *f = fopen(path, "w");
+
+	fputs("{\"node\":\"n\",\"redis\":{\"mode\":\"cluster\",\"nodes\":[\"a:1\",\"b:2\"]},"
+	      "\"policies\":["
+	      "{\"name\":\"a\",\"limit\":1,\"per\":\"1s\"},{\"name\":\"t\",\"levels\":[{\"name\":"
+	      "\"x\",\"limit\":1,"
+	      "\"per\":\"1s\"},{\"name\":\"y\",\"limit\":1,\"per\":\"1s\"}]}],"
+	      "\"overrides\":[{\"policy\":\"a\",\"prefix\":\"k\",\"limit\":3}]}",
+	      f);
+	fclose(f);
+}
+
+int main(void)
+{
+	char command[64];
+
+	CHECK(mkdtemp(directory) != NULL);
+	snprintf(path, sizeof path, "%s/agent.json", directory);
+	write_configuration();
+	before = json_loads(
+		"[{\"name\":\"a\",\"limit\":1,\"per\":\"1s\"},{\"name\":\"b\",\"limit\":1,"
+		"\"per\":\"1s\"}]",
+		0, NULL);
+	after = json_loads(
+		"[{\"name\":\"a\",\"limit\":5,\"per\":\"1s\"},{\"name\":\"c\",\"limit\":1,"
+		"\"per\":\"1s\"}]",
+		0, NULL);
+	none = json_array();
+	one = json_loads("{\"limit\":3,\"per\":\"1s\"}", 0, NULL);
+	override = json_loads("{\"policy\":\"a\",\"key\":\"k\",\"banned\":true}", 0, NULL);
+	/* What is kept for the process's life is made first: counters of policies. */
+	CHECK(load() == KOVA_OK);
+	control_free(control_new(directory, after, none, &error));
+	control_free(control_new(directory, before, none, &error));
+	control_free(control_new(directory, after, none, &error));
+	each_allocation("load", load);
+	each_allocation("start", start);
+	control = control_new(directory, before, none, &error);
+	CHECK(control != NULL);
+	each_allocation("put", put);
+	CHECK(limit_of("a") == 3);
+	each_allocation("put override", put_override);
+	each_allocation("delete", delete);
+	CHECK(limit_of("b") == -1);
+	each_allocation("reload", reload);
+	CHECK(limit_of("a") == 5 && limit_of("c") == 1);
+	control_free(control);
+	snprintf(command, sizeof command, "rm -r %s", directory);
+	return system(command) == 0 ? 0 : 1;
+}
+#endif
