@@ -93,7 +93,7 @@ static bool parse_endpoint(const char *address, struct endpoint *ret_endpoint)
 	struct endpoint e = {0};
 	const char *path = strncmp(address, "unix:", 5) == 0 ? address + 5 : address;
 
-	if (path != address || path[0] == '/') {
+	if (path != address || strchr(path, '/') != NULL) {
 		size_t len = strlen(path);
 
 		if (len == 0 || len >= sizeof e.path)

@@ -293,13 +293,17 @@ static int64_t seconds_up(int64_t ms)
 	return ms < 0 ? -1 : ms / 1000 + (ms % 1000 != 0);
 }
 
-static void write_throttle(struct buf *b, const struct answer *a)
+/* Quantity 0 is a look: nothing was asked for, so nothing was refused (as redis-cell has it). */
+static void write_throttle(struct buf *b, const struct request *r)
 {
+	const struct answer *a = &r->answer;
+	bool limited = !a->allowed && r->throttle.quantity > 0;
+
 	resp_write_array(b, 5);
-	resp_write_int(b, !a->allowed);
+	resp_write_int(b, limited);
 	resp_write_int(b, (int64_t)a->limit);
 	resp_write_int(b, (int64_t)a->remaining);
-	resp_write_int(b, a->allowed ? -1 : seconds_up(a->retry_after_ms));
+	resp_write_int(b, limited ? seconds_up(a->retry_after_ms) : -1);
 	resp_write_int(b, seconds_up(a->reset_after_ms));
 }
 
@@ -331,7 +335,7 @@ void reply_write(struct buf *b, const struct request *r, enum reply_shape shape,
 		resp_write_int(b, a->amount);
 		break;
 	case REPLY_THROTTLE:
-		write_throttle(b, a);
+		write_throttle(b, r);
 		break;
 	}
 }

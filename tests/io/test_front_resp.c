@@ -104,7 +104,8 @@ Test(front_resp, throttle_speaks_whole_seconds_rounded_up)
 	ask(fd, "CL.THROTTLE k 19 30 60\r\n", "*5\r\n:0\r\n:20\r\n:0\r\n:-1\r\n:3\r\n");
 	cr_assert_not_null(strstr(fake.last, "6 /k*1"));
 	cr_assert_not_null(strstr(fake.last, "throttle=19,30,60,1"));
-	ask(fd, "cl.throttle refuse 19 30 60 0\r\n", "*5\r\n:1\r\n:20\r\n:0\r\n:2\r\n:3\r\n");
+	ask(fd, "cl.throttle refuse 19 30 60 2\r\n", "*5\r\n:1\r\n:20\r\n:0\r\n:2\r\n:3\r\n");
+	ask(fd, "cl.throttle refuse 19 30 60 0\r\n", "*5\r\n:0\r\n:20\r\n:0\r\n:-1\r\n:3\r\n");
 	cr_assert_not_null(strstr(fake.last, "throttle=19,30,60,0"));
 	ask(fd, "CL.THROTTLE never 19 30 60 99\r\n", "*5\r\n:1\r\n:20\r\n:0\r\n:-1\r\n:3\r\n");
 	close(fd);
