@@ -339,14 +339,15 @@ static void open_fronts(struct agent_life *l)
 	log_event(LOG_INFO, "started", "the agent is running");
 }
 
-/* The fronts open when the store answers, so that the first request is not decided by on_outage; but a store that
- * does not answer holds them up no longer than connecting may take. */
+/* The fronts open when the store answers, so that the first request is not decided by on_outage; but not later than it
+ * is known that it does not, or than connecting may take. */
 static void on_start_timer(uv_timer_t *t)
 {
 	struct agent_life *l = t->data;
 	struct engine_health health = engine_health(l->agent.engine);
 
-	if (health.shards_up < health.shards && uv_now(&l->loop) < l->timer_until_ms)
+	if (health.shards_up < health.shards && l->outages == 0 &&
+	    uv_now(&l->loop) < l->timer_until_ms)
 		return;
 	uv_timer_stop(t);
 	open_fronts(l);
