@@ -52,6 +52,7 @@ class Secrets(harness.Case):
         redis.call("CONFIG", "SET", "requirepass", "another")
         agent = self.start_agent(self.config(f"redis://:{PASSWORD}@127.0.0.1:{redis.port}"), ready=False)
         harness.wait_for(lambda: "WRONGPASS" in agent.log() or "password" in agent.log(), "the reason in the log")
+        harness.wait_for(lambda: agent.http("GET", "/healthz").status == 200, "an agent that is alive")
         self.nowhere(agent)
 
     def test_a_server_that_is_not_there(self):
