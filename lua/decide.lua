@@ -269,6 +269,9 @@ local function refund_check(c, most, stamp)
     return 0
   end
   local given = give(c, part, stamp)
+  if given % 1 > 0 then -- the rest of that unit had been refilled already
+    given = given - given % 1 + 1
+  end
   if given > 0 and c.budget then
     algorithms[c.budget_limit.algorithm].take(c.budget, c.budget_limit, given)
     c.budget.dirty = true

@@ -96,13 +96,19 @@ local function gcra_untake(s, l, cost)
   s.us, s.part = gcra_minus(s.us, s.part, gcra_times(cost, l[2], l[3]))
 end
 
+-- Intervals outstanding; one that has passed in part counts.
 local function gcra_holds(s, l)
-  return l[1] > 0 and gcra_count(s.us, s.part, l[2], l[3]) or 0
+  if l[1] == 0 then
+    return 0
+  end
+  local n = gcra_count(s.us, s.part, l[2], l[3])
+  local us, part = gcra_times(n, l[2], l[3])
+  return (us < s.us or part < s.part) and n + 1 or n
 end
 
 local function gcra_give(s, l, cost)
-  local given = gcra_holds(s, l)
-  if given < cost then
+  if l[1] == 0 or gcra_count(s.us, s.part, l[2], l[3]) < cost then
+    local given = gcra_holds(s, l)
     s.us, s.part = 0, 0
     return given
   end

@@ -146,7 +146,7 @@ end
 --   wait(s, l, cost)          µs until `cost` fits: 0 now, -1 never
 --   take(s, l, cost, member)  takes; untake(s, l, cost) undoes the last take of this call
 --   give(s, l, cost, stamp, member)  gives back what a take at `stamp` took; returns how much (of a bucket: with a fraction)
---   holds(s, l)               whole units that could be given back
+--   holds(s, l)               units that could be given back, a part of one counted as one
 --   left(s, l)                remaining, µs until one more is there (0: full), µs until full
 --   save(key, s, l)           writes it, with an expiry
 -- s.limit, s.key and s.dirty belong to decide.lua.
@@ -244,7 +244,7 @@ algorithms[0] = {
   take = function(s, l, cost) s.debt = s.debt + cost * 1000000 end,
   untake = function(s, l, cost) s.debt = s.debt - cost * 1000000 end,
   give = bucket_give,
-  holds = function(s) return (s.debt - s.debt % 1000000) / 1000000 end,
+  holds = function(s) return round_up(s.debt, 1000000) end,
   left = bucket_left,
   save = bucket_save,
 }

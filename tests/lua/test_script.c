@@ -391,6 +391,24 @@ Test(script, a_full_bucket_takes_no_refund)
 	cr_assert_eq(refund(&c, 1, "k:r{t}1", UINT64_MAX).amount, 0, "not later either");
 }
 
+Test(script, a_bucket_that_refills_takes_the_rest_of_a_refund)
+{
+	for (int a = ALGORITHM_TOKEN_BUCKET; a <= ALGORITHM_GCRA; a++) {
+		struct limit l = make((enum algorithm)a, 10, 100 * SECOND, 20);
+		char key[32], receipt[32];
+		struct script_check c = {.limit = &l, .cost = 5};
+
+		snprintf(key, sizeof key, "k:x{t}%d", a);
+		snprintf(receipt, sizeof receipt, "k:r{t}%d", a);
+		c.key = slice_of(key);
+		take_with_receipt(&c, 1, receipt);
+		sleep_us(3000);
+		cr_assert_eq(refund(&c, 1, receipt, 2).amount, 2, "algorithm %d", a);
+		cr_assert_eq(refund(&c, 1, receipt, UINT64_MAX).amount, 3, "algorithm %d", a);
+		cr_assert_eq(peek(&l, key).remaining, 20);
+	}
+}
+
 Test(script, a_refund_keeps_levels_in_step)
 {
 	struct limit tenant = bucket(3, 3600 * SECOND, 100), user = bucket(100, 3600 * SECOND, 100);
