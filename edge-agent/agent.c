@@ -324,13 +324,33 @@ static bool start_engine(struct agent_life *l, const struct redis_conf *redis)
 	return false;
 }
 
+/* A path without a slash is one too. */
+static bool listen_on_unix(struct agent_life *l, int i, const char *path)
+{
+	struct buf address = {0};
+	bool listens = true;
+
+	if (path == NULL)
+		return true;
+	buf_printf(&address, "unix:%s", path);
+	buf_add(&address, "", 1);
+	if (buf_failed(&address)) {
+		fail(l, KOVA_ENOMEM, "cannot listen", path);
+		listens = false;
+	} else {
+		listens = listen_on(l, i, address.ptr, &front_resp);
+	}
+	buf_release(&address);
+	return listens;
+}
+
 static void open_fronts(struct agent_life *l)
 {
 	const struct edge_conf *conf = &l->agent.conf;
 
 	if (!listen_on(l, 0, conf->listen_resp, &front_resp) ||
 	    !listen_on(l, 1, conf->listen_http, &front_http) ||
-	    !listen_on(l, 2, conf->listen_unix, &front_resp))
+	    !listen_on_unix(l, 2, conf->listen_unix))
 		return;
 	l->step = AGENT_RUNNING;
 	if (conf->insecure)
