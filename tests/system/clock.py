@@ -81,11 +81,16 @@ class Clock:
         self._set(0, round(seconds * 1e6))
         self._set(8, 0)
 
+    def run_from(self, at_us):
+        """Runs on from `at_us` (µs since 1970)."""
+        self._set(0, at_us - time.time_ns() // 1000)
+        self._set(8, 0)
+
     def freeze(self, at_us=None):
         """Stands still, at `at_us` (µs since 1970) or where it is."""
         self._set(8, at_us or self.now_us())
 
     def advance(self, seconds):
         """Jumps; exact to the µs."""
-        us = round(seconds * 1e6)
-        self._set(8, self._get(8) + us) if self._get(8) else self._set(0, self._get(0) + us)
+        at = 8 if self._get(8) else 0
+        self._set(at, self._get(at) + round(seconds * 1e6))

@@ -43,7 +43,8 @@ class Hit:
 
 
 def parse(data, at):
-    """(value, position behind it) of one RESP2 reply in `data` from `at` on, or None while it is incomplete."""
+    """(value, position behind it) of one reply (RESP2, or RESP3 as a server sends it) in `data` from `at` on, or None
+    while it is incomplete."""
     end = data.find(b"\r\n", at)
     if end < 0:
         return None
@@ -51,21 +52,21 @@ def parse(data, at):
     at = end + 2
     if kind == b":":
         return int(rest), at
-    if kind == b"+":
-        return rest.decode(), at
     if kind == b"-":
         return RespError(rest.decode(errors="replace")), at
+    if kind in (b"+", b"_", b"#", b",", b"("):
+        return (None if kind == b"_" else rest.decode()), at
     size = int(rest)
     if size < 0:
-        return None if kind not in (b"$", b"*") else (None, at)
-    if kind == b"$":
+        return None, at
+    if kind in (b"$", b"=", b"!"):
         if len(data) < at + size + 2:
             return None
         return bytes(data[at:at + size]).decode(errors="surrogateescape"), at + size + 2
-    if kind != b"*":
-        raise ValueError(f"not RESP2: {kind!r}")
+    if kind not in (b"*", b"~", b">", b"%"):
+        raise ValueError(f"not RESP: {kind!r}")
     items = []
-    for _ in range(size):
+    for _ in range(size * (2 if kind == b"%" else 1)):
         item = parse(data, at)
         if item is None:
             return None

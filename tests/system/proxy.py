@@ -1,0 +1,95 @@
+"""A TCP proxy before a redis-server that loses what it is told to lose, as networks and crashes do."""
+import random
+import select
+import socket
+import threading
+
+import load
+
+
+class LossyProxy:
+    """Forwards to `target`. `lose` is the part of Redis's replies that it swallows (0 at first), whole replies only:
+
+    the command was carried out, and its answer never comes. `lost` counts them.
+    """
+
+    def __init__(self, target, seed=1):
+        self.target = target
+        self.lose = 0.0
+        self.lost = 0
+        self.passed = 0
+        self._random = random.Random(seed)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = self._listener.getsockname()
+        self.url = f"redis://127.0.0.1:{self.address[1]}"
+        self._connections = set()
+        self._closed = False
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def kill(self):
+        """Ends the proxy and every connection (the name is what harness.Case calls)."""
+        self._closed = True
+        self._listener.close()
+        self.cut()
+
+    def cut(self):
+        """Resets every connection."""
+        for connection in list(self._connections):
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def _accept(self):
+        while not self._closed:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client):
+        try:
+            server = socket.create_connection(self.target)
+        except OSError:
+            client.close()
+            return
+        with client, server:
+            self._connections |= {client, server}
+            for end in (client, server):
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            try:
+                self._forward(client, server)
+            except OSError:
+                pass
+            self._connections -= {client, server}
+
+    def _forward(self, client, server):
+        held = bytearray()
+        while True:
+            ready, _, _ = select.select([client, server], [], [])
+            for end in ready:
+                data = end.recv(1 << 16)
+                if not data:
+                    return
+                if end is client:
+                    server.sendall(data)
+                else:
+                    held += data
+                    client.sendall(self._replies(held))
+
+    def _replies(self, held):
+        """Takes the complete replies from `held`; returns those that get through."""
+        out, at = bytearray(), 0
+        while True:
+            found = load.parse(held, at)
+            if found is None:
+                break
+            if self._random.random() < self.lose:
+                self.lost += 1
+            else:
+                self.passed += 1
+                out += held[at:found[1]]
+            at = found[1]
+        del held[:at]
+        return bytes(out)
