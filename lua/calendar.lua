@@ -26,7 +26,8 @@ local function calendar_load(key, text, l)
   if text and #text == 12 then
     local was, used = unpack_fields('>I7I5', text)
     if was >= start then
-      for i = 3, 5 do
+      stop = l[5]
+      for i = 3, 4 do
         if l[i] > was then
           stop = l[i]
           break

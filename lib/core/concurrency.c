@@ -19,11 +19,13 @@ void concurrency_take(struct concurrency *c, const struct limit *l, uint64_t now
 	bool fits;
 
 	assert(cost >= 1 && cost <= LIMIT_MAX);
-	admission_log_expire(&c->log, now_us, 0);
-	fits = c->log.total + cost <= l->limit;
-	if (fits && !admission_log_add(&c->log, now_us + l->hold_us, cost, name)) {
-		*ret_verdict = (struct limiter_verdict){.wait_us = (int64_t)l->hold_us};
-		return;
+	fits = admission_log_used(&c->log, now_us, 0) + cost <= l->limit;
+	if (fits) {
+		admission_log_expire(&c->log, now_us, 0);
+		if (!admission_log_add(&c->log, now_us + l->hold_us, cost, name)) {
+			*ret_verdict = (struct limiter_verdict){.wait_us = (int64_t)l->hold_us};
+			return;
+		}
 	}
 	admission_log_verdict(&c->log, l->limit, now_us, 0, cost, fits, ret_verdict);
 }

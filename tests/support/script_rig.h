@@ -12,6 +12,8 @@ struct script_rig {
 	struct redis_answer reply; /* of the last run; answers' echoes point into it */
 	uint64_t nonce;
 	uint64_t clock_us; /* Redis's, as of the last run: for the choice of a calendar's edges */
+	uint64_t virtual_us; /* not 0: the script is told that it is this late; must be later than it is */
+	char virtual_sha1[41];
 };
 
 void script_rig_start(struct script_rig *r);
