@@ -29,6 +29,7 @@ enum {
 	REFRESH_LEAST_MS = 100, /* between two, whatever happens */
 	REFRESH_PATIENCE_MS = 500,
 	PARKED_MS = 5,
+	RESEND_LEAST_MS = 10,   /* with less time left, what is known not to be executed would end in doubt */
 	REDIRECTS_AT_ONCE = 3,  /* more of them go round in circles: slowly, then */
 };
 
@@ -234,7 +235,7 @@ static void on_parking(uv_timer_t *timer)
 
 		if (c->closing)
 			finish(call, KOVA_ECLOSED, NULL);
-		else if (now >= call->deadline_ms)
+		else if (now + RESEND_LEAST_MS > call->deadline_ms)
 			finish_unexecuted(call);
 		else
 			retry(call);

@@ -193,6 +193,7 @@ static void on_connection(uv_stream_t *listener, int status)
 	conn->tcp.data = conn;
 	int r = uv_accept(listener, (uv_stream_t *)&conn->tcp);
 	assert(r == 0);
+	uv_tcp_nodelay(&conn->tcp, 1); /* two answers soon after each other must not wait for an ACK */
 	f->n_conns++;
 	size_t i = 0;
 	while (f->conns[i] != NULL)

@@ -9,11 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { WORDS_MAX = 64, START_TRIES = 1000, PAUSE_US = 10000, PORT_LEAST = 20000, PORT_MOST = 50000 };
+enum { WORDS_MAX = 64, START_TRIES = 1000, PAUSE_US = 10000, PORT_LEAST = 11000, PORT_MOST = 21000, BUS_OFFSET = 10000 };
 
 static void fail(const char *what)
 {
@@ -21,51 +22,63 @@ static void fail(const char *what)
 	abort();
 }
 
-/* Not an ephemeral port: those are taken by the connections of other tests at any time. */
+static int is_free(uint16_t port)
+{
+	const int on = 1;
+	struct sockaddr_in address = {
+		.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		fail("socket");
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+	int r = bind(fd, (const struct sockaddr *)&address, sizeof address);
+	close(fd);
+	return r == 0;
+}
+
+/* Not an ephemeral port, nor a bus port that is: those are taken by connections of other tests at any time. */
 uint16_t redis_group_free_port(void)
 {
-	static unsigned seed;
-	const int on = 1;
-
-	if (seed == 0)
-		seed = (unsigned)getpid();
 	for (int tries = 0; tries < 1000; tries++) {
-		uint16_t port = (uint16_t)(PORT_LEAST + rand_r(&seed) % (PORT_MOST - PORT_LEAST) / 2);
-		struct sockaddr_in address = {.sin_family = AF_INET,
-					      .sin_port = htons(port),
-					      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-		int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		unsigned random;
 
-		if (fd < 0)
-			fail("socket");
-		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-		int r = bind(fd, (const struct sockaddr *)&address, sizeof address);
-		close(fd);
-		if (r == 0)
+		if (getrandom(&random, sizeof random, 0) != sizeof random)
+			fail("getrandom");
+		uint16_t port = (uint16_t)(PORT_LEAST + random % (PORT_MOST - PORT_LEAST));
+		if (is_free(port) && is_free((uint16_t)(port + BUS_OFFSET)))
 			return port;
 	}
 	fail("no free port");
 	return 0;
 }
 
+/* What every server gets, except one that names a configuration file first: Sentinel writes to its own. */
+static size_t usual_words(const struct redis_node *node, const char *port, const char *words[])
+{
+	const char *usual[] = {"redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir",
+			       node->directory, "--logfile", "redis.log", "--appendonly", "no"};
+
+	words[0] = usual[0];
+	if (node->arguments != NULL && node->arguments[0][0] != '-')
+		return 1;
+	memcpy(words, usual, sizeof usual);
+	return sizeof usual / sizeof usual[0];
+}
+
 static void run(const struct redis_node *node)
 {
 	char port[16];
-	const char *words[WORDS_MAX] = {"redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir",
-					node->directory, "--logfile", "redis.log", "--appendonly", "no"};
-	size_t n = 0;
+	const char *words[WORDS_MAX] = {NULL};
+	int null = open("/dev/null", O_RDWR);
 
 	snprintf(port, sizeof port, "%u", node->port);
-	while (words[n] != NULL)
-		n++;
+	size_t n = usual_words(node, port, words);
 	for (size_t i = 0; node->arguments != NULL && node->arguments[i] != NULL && n < WORDS_MAX - 1; i++)
 		words[n++] = node->arguments[i];
-	/* A configuration file that it can write: Sentinel demands one. */
-	if (node->arguments != NULL && node->arguments[0] != NULL && node->arguments[0][0] != '-') {
-		memmove(words + 1, words + 13, (n - 13) * sizeof *words);
-		words[n - 12] = NULL;
-	}
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0)
+		_exit(126);
 	execvp(words[0], (char *const *)words);
 	_exit(127);
 }

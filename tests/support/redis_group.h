@@ -14,11 +14,12 @@ struct redis_node {
 	pid_t pid; /* 0: does not run */
 	uint16_t port;
 	char directory[64];
-	const char *const *arguments; /* of redis-server, NULL-terminated; borrowed */
+	/* of redis-server, NULL-terminated; borrowed. With a configuration file first they are all that it gets */
+	const char *const *arguments;
 	const char *const *client;    /* of redis-cli (login, TLS), NULL-terminated; borrowed; NULL: none */
 };
 
-/* A port that nobody listened on just now; below 55535, so that a Cluster's bus port exists too. */
+/* A port that nobody listened on just now, nor on the Cluster bus' that goes with it. */
 uint16_t redis_group_free_port(void);
 
 /* Starts a server on a free port, or on node->port if that is set, and waits until it answers. */
