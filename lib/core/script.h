@@ -30,7 +30,20 @@ enum script_op_kind {
 	SCRIPT_REFUND,  /* by receipt: brings what it gave back to `amount` in all */
 	SCRIPT_RELEASE, /* concurrency: ends `permit` */
 	SCRIPT_RENEW,   /* concurrency: `permit` lives for hold again */
+	SCRIPT_LEASE,   /* takes from all checks or none, for `lease` to spend later: see below */
+	SCRIPT_UNLEASE, /* ends `lease`; `amount`, what was not spent of it, goes back */
 };
+
+/*
+ * A lease. The least that must be granted is the checks' cost (the same in each); up to `amount` is granted, but no
+ * more than what is there divided by `sharers`, rounded down, at least the cost. The holder may spend it until `ttl_us`
+ * after it sent the operation, on its own clock; Redis frees it SCRIPT_LEASE_MARGIN_US + ttl_us / 64 later than ttl_us
+ * after it granted it, on its own. So no two clocks are compared. Until then refill is capped by what is outstanding.
+ * Buckets, sliding windows (log) and calendars have leases; a check of another algorithm refuses with KOVA_ERANGE in
+ * script_batch_add(). A calendar's lease that would outlive its window, and one more than SCRIPT_LEASES_MAX of a key,
+ * are granted as an ordinary take of the cost: the answer's lease_us is 0.
+ */
+enum { SCRIPT_LEASE_ID_BYTES = 8, SCRIPT_LEASES_MAX = 32, SCRIPT_LEASE_MARGIN_US = 20000 };
 
 struct script_op {
 	enum script_op_kind kind;
@@ -42,7 +55,10 @@ struct script_op {
 	struct slice echo;        /* TAKE with id_key: stored with the id and answered again on a repeat */
 	struct slice permit;      /* concurrency: at most 65535 bytes, without ':', not "n"; empty: none */
 	uint64_t stamp_us;        /* GIVE: script_answer.now_us of the TAKE */
-	uint64_t amount;          /* REFUND: total to be given back; UINT64_MAX: all */
+	uint64_t amount;          /* REFUND: total to be given back; UINT64_MAX: all. LEASE, UNLEASE: above */
+	unsigned char lease[SCRIPT_LEASE_ID_BYTES]; /* LEASE, UNLEASE: unique among the leases of a key */
+	uint64_t ttl_us;          /* LEASE: 1 ms to 10 s */
+	uint32_t sharers;         /* LEASE: at least 1 */
 };
 
 struct script_batch;
@@ -83,7 +99,8 @@ struct script_answer {
 	int64_t wait_us;   /* refused: until it would fit (−1: never); allowed: until one more is there */
 	uint64_t reset_us;
 	uint64_t now_us;   /* Redis's clock */
-	uint64_t amount;   /* REFUND, GIVE: given back now; RELEASE, RENEW: 1 or 0 */
+	uint64_t amount;   /* REFUND, GIVE, UNLEASE: given back now; RELEASE, RENEW: 1 or 0; LEASE: granted */
+	uint64_t lease_us; /* LEASE: ttl_us, or 0: granted as an ordinary take of the cost */
 	bool shadowed;     /* SCRIPT_SHADOWED, or SCRIPT_REPEATED of such an answer */
 	struct slice echo; /* SCRIPT_REPEATED; points into the reply */
 };
