@@ -48,6 +48,6 @@ function(embed_lua target name)
   target_sources(${target} PRIVATE ${output})
 endfunction()
 
-embed_lua(kova_core decide prelude.lua token_bucket.lua gcra.lua sliding_window.lua sliding_counter.lua calendar.lua
-  concurrency.lua decide.lua)
+embed_lua(kova_core decide prelude.lua token_bucket.lua leased_bucket.lua gcra.lua sliding_window.lua sliding_counter.lua
+  calendar.lua concurrency.lua decide.lua)
 embed_lua(kova_core heartbeat heartbeat.lua)

@@ -136,7 +136,7 @@ static void on_drain_timer(uv_timer_t *t)
 	struct agent_life *l = t->data;
 	bool late = uv_now(&l->loop) >= l->timer_until_ms;
 
-	if (conn_pool_count(l->conns) > 0 && !late)
+	if ((conn_pool_count(l->conns) > 0 || engine_in_progress(l->agent.engine) > 0) && !late)
 		return;
 	if (late)
 		log_event(LOG_WARN, "drain_cut", "some connections did not end in time",

@@ -31,6 +31,11 @@ struct policy {
 	enum outage_action on_outage;
 	uint32_t wait_max_queue; /* 0: never wait */
 	uint64_t wait_max_ms;
+	struct {
+		bool off;
+		uint64_t max;    /* permits; 0: no bound */
+		uint64_t ttl_us; /* 1 ms..10 s */
+	} lease;
 	struct level *levels;
 	struct policy_stats *stats;
 };

@@ -33,7 +33,9 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include "agent.h"
 #include "conn_pool.h"
+#include "engine_life.h"
 #include "io/log.h"
 
 enum { KEEPALIVE_S = 60 }; /* finds peers that vanished without a word */
@@ -130,8 +132,12 @@ static void close_for_memory(struct conn *c)
 /* Gives the front `bytes`; returns how many it has used up. */
 static size_t feed(struct conn *c, struct slice bytes)
 {
-	size_t used = conn_may_read(c) ? c->ops->on_bytes(c, bytes) : 0;
+	size_t used = 0;
 
+	if (conn_may_read(c)) {
+		engine_new_batch(c->agent->engine);
+		used = c->ops->on_bytes(c, bytes);
+	}
 	assert(used <= bytes.len);
 	c->starved = used < bytes.len && c->state == CONN_OPEN && !conn_may_read(c);
 	return used;

@@ -19,6 +19,7 @@
 #include "control.h"
 #include "core/base64url.h"
 #include "engine.h"
+#include "leases.h"
 #include "policy_stats.h"
 #include "usage.h"
 
@@ -171,6 +172,7 @@ static void request_done(struct request_state *s)
 
 	assert(s->in_progress);
 	waiters_leave(s, r->answer.allowed);
+	leases_leave(s);
 	s->in_progress = false;
 	s->engine->n_in_progress--;
 	if (s->abandoned) {
@@ -184,6 +186,14 @@ static void request_done(struct request_state *s)
 	if (s->catalogue != NULL && counts(r))
 		count_decision(s);
 	r->on_done(r);
+}
+
+void request_decided(struct request_state *s)
+{
+	assert(s->in_progress && !s->abandoned);
+	s->in_progress = false;
+	s->engine->n_in_progress--;
+	s->request.on_done(&s->request);
 }
 
 static void fail(struct request_state *s, enum request_error error, const char *message)
@@ -362,6 +372,19 @@ static const struct group *tightest(const struct request_state *s)
 	return least;
 }
 
+/* What this agent has leased of the key is there, too. */
+static void add_leased(struct request_state *s)
+{
+	struct answer *a = &s->request.answer;
+	const struct request_pair *q = &s->request.pairs[0];
+
+	if (s->request.n_pairs > 1)
+		return;
+	a->remaining += leases_left(s->engine->leases, q->policy, q->key);
+	if (a->remaining > a->limit)
+		a->remaining = a->limit;
+}
+
 static void granted(struct request_state *s)
 {
 	bool shadowed = false;
@@ -369,6 +392,8 @@ static void granted(struct request_state *s)
 	for (uint8_t i = 0; i < s->n_groups; i++)
 		shadowed |= s->groups[i].answer.shadowed;
 	answer_granted(s, tightest(s));
+	if (s->request.kind == REQUEST_PEEK)
+		add_leased(s);
 	if (shadowed)
 		s->request.answer.reason = REASON_SHADOW;
 	request_done(s);
@@ -411,6 +436,7 @@ static void refused(struct request_state *s, const struct group *g)
 		request_done(s);
 		return;
 	}
+	leases_refused(s, &g->answer);
 	if (!waiters_is_waiting(s)) {
 		uint64_t wait_ms = wait_bound_ms(s);
 
@@ -434,8 +460,10 @@ static void answered_amount(struct request_state *s)
 			most = s->groups[i].answer.amount;
 	r->answer.amount = (int64_t)most;
 	if (most > 0 && r->kind != REQUEST_RENEW)
-		for (uint8_t i = 0; i < r->n_pairs; i++)
+		for (uint8_t i = 0; i < r->n_pairs; i++) {
+			leases_forget(s->engine->leases, r->pairs[i].policy, r->pairs[i].key);
 			waiters_wake(s->engine->waiters, r->pairs[i].policy, r->pairs[i].key);
+		}
 	request_done(s);
 }
 
@@ -608,7 +636,7 @@ void request_try_again(struct request_state *s, bool chained, unsigned n_after)
 
 /* ---- The beginning ---- */
 
-static void start(struct request_state *s)
+void request_start(struct request_state *s)
 {
 	struct request *r = &s->request;
 	uint64_t wait_ms;
@@ -636,6 +664,39 @@ static void start(struct request_state *s)
 	request_done(s);
 }
 
+void request_in_doubt(struct request_state *s)
+{
+	if (resolve(s) == RESOLVED)
+		in_doubt(s);
+	else
+		request_done(s);
+}
+
+/* What may be decided from a lease: a plain take of one pair, with nobody in line before it. */
+static enum lease_verdict try_lease(struct request_state *s)
+{
+	const struct request *r = &s->request;
+
+	if (r->kind != REQUEST_TAKE || r->n_pairs != 1 || r->id.len > 0 || r->want_receipt ||
+	    waiters_ahead(s))
+		return LEASE_NONE;
+	return leases_try(s);
+}
+
+static void begin(struct request_state *s)
+{
+	enum lease_verdict verdict = try_lease(s);
+
+	if (verdict == LEASE_DECIDED)
+		request_decided(s);
+	else if (s->request.kind != REQUEST_REFUND && !own_text(s))
+		fail(s, REQUEST_UNAVAILABLE, "out of memory");
+	else if (verdict == LEASE_PENDING)
+		leases_join(s);
+	else
+		request_start(s);
+}
+
 void decide(struct engine *e, struct request *r)
 {
 	struct request_state *s = state_of(r);
@@ -652,12 +713,10 @@ void decide(struct engine *e, struct request *r)
 	else if (r->kind == REQUEST_THROTTLE && !make_throttle_limit(s))
 		fail(s, REQUEST_RANGE,
 		     "max_burst + 1 times period divided by count must be at most 100 years");
-	else if (r->kind != REQUEST_REFUND && !own_text(s))
-		fail(s, REQUEST_UNAVAILABLE, "out of memory");
 	else {
 		if (r->want_receipt)
 			write_receipt(s);
-		start(s);
+		begin(s);
 	}
 }
 

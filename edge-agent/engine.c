@@ -8,12 +8,14 @@
 #include "control.h"
 #include "engine_life.h"
 #include "heartbeat.h"
+#include "leases.h"
 #include "usage.h"
 
 static void on_catalogue_changed(void *data)
 {
 	struct engine *e = data;
 
+	leases_return_all(e->leases);
 	waiters_wake(e->waiters, (struct slice){0}, (struct slice){0});
 }
 
@@ -28,7 +30,8 @@ struct engine *engine_new(uv_loop_t *loop, struct control *control, struct redis
 	e->n_states_max = ENGINE_REQUESTS_MAX;
 	e->usage = usage_new(USAGE_KEYS);
 	e->outage = outage_new(e);
-	if (e->usage != NULL && e->outage != NULL)
+	e->leases = leases_new(e);
+	if (e->usage != NULL && e->outage != NULL && e->leases != NULL)
 		e->waiters = waiters_new(e);
 	if (e->waiters != NULL)
 		e->heartbeat = heartbeat_start(loop, store);
@@ -37,6 +40,7 @@ struct engine *engine_new(uv_loop_t *loop, struct control *control, struct redis
 	if (e->region == NULL) {
 		heartbeat_stop(e->heartbeat);
 		waiters_free(e->waiters);
+		leases_free(e->leases);
 		outage_free(e->outage);
 		usage_free(e->usage);
 		free(e);
@@ -46,6 +50,16 @@ struct engine *engine_new(uv_loop_t *loop, struct control *control, struct redis
 	return e;
 }
 
+void engine_new_batch(struct engine *e)
+{
+	leases_new_batch(e->leases);
+}
+
+struct leases_counters engine_leases_counters(const struct engine *e)
+{
+	return leases_counters(e->leases);
+}
+
 void engine_store_up(struct engine *e)
 {
 	outage_ended(e->outage);
@@ -53,13 +67,15 @@ void engine_store_up(struct engine *e)
 
 void engine_drain(struct engine *e)
 {
+	if (!e->closing)
+		leases_return_all(e->leases);
 	e->closing = true;
 	waiters_drain(e->waiters);
 }
 
 unsigned engine_in_progress(const struct engine *e)
 {
-	return e->n_in_progress;
+	return e->n_in_progress + (unsigned)leases_counters(e->leases).in_flight;
 }
 
 struct closing {
@@ -74,6 +90,7 @@ static void on_region_closed(void *data)
 	struct engine *e = c->engine;
 
 	assert(e->n_in_progress == 0);
+	leases_free(e->leases);
 	while (e->free_states != NULL) {
 		struct request_state *s = e->free_states;
 
@@ -96,6 +113,7 @@ void engine_close(struct engine *e, void (*on_closed)(void *data), void *data)
 	engine_drain(e);
 	control_on_change(e->control, NULL, NULL);
 	waiters_free(e->waiters);
+	leases_stop(e->leases);
 	heartbeat_stop(e->heartbeat);
 	region_close(e->region, on_region_closed, c);
 	outage_free(e->outage);
@@ -115,6 +133,7 @@ struct region_counters engine_region_counters(const struct engine *e)
 bool usage_get(const struct engine *e, struct slice policy, struct slice key,
 	       struct usage_counts *ret_counts)
 {
+	leases_count(e->leases, policy, key);
 	return usage_find(e->usage, policy, key, ret_counts);
 }
 

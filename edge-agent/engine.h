@@ -5,6 +5,7 @@
  *   decide.c   the steps of a request, from its check to on_done
  *   resolve.c  policies and overrides → checks, grouped by Cluster slot; checks → operations of the script
  *   waiters.c  who waits, in which order, and when they are tried again
+ *   leases.c   what is decided in memory, from permits that were leased
  *   outage.c   the verdict when the store can't be asked
  *   usage.c    what each key consumed
  */
@@ -25,6 +26,8 @@
 struct control;
 struct usage;
 struct heartbeat;
+struct lease_entry;
+struct leases;
 struct outage;
 struct waiters;
 
@@ -84,6 +87,8 @@ struct request_state {
 	struct limit throttle_limit;
 	unsigned char random[RECEIPT_RANDOM_BYTES]; /* of the receipt */
 	char permit[PERMIT_CHARS];
+	struct lease_entry *lease_entry; /* pending on a lease of this key, in its list: */
+	struct request_state *lease_prev, *lease_next;
 	struct buf receipt; /* text of the receipt; or, for REFUND, the decoded bytes */
 	struct waiter waiter;
 
@@ -100,6 +105,7 @@ struct engine {
 	struct usage *usage;
 	struct outage *outage;
 	struct heartbeat *heartbeat;
+	struct leases *leases;
 	struct request_state *free_states;
 	unsigned n_states, n_states_max; /* made so far; the bound */
 	unsigned n_in_progress;
@@ -123,6 +129,12 @@ void engine_random(struct engine *e, unsigned char *ret_bytes, size_t len);
 
 /* Asks again for a waiter (all of its checks anew, from the catalogue in force). */
 void request_try_again(struct request_state *s, bool chained, unsigned n_after);
+/* The ordinary way: resolves it and asks the region, or has it wait. */
+void request_start(struct request_state *s);
+/* Ends one whose answer is there and counted. */
+void request_decided(struct request_state *s);
+/* Ends one whose question to the region was lost: its policies decide. */
+void request_in_doubt(struct request_state *s);
 /* Ends a waiter: `reason` is REASON_WAIT_TIMEOUT or REASON_QUEUE_FULL. */
 void request_refuse(struct request_state *s, enum reason reason);
 

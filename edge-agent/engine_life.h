@@ -4,6 +4,7 @@
 #include <uv.h>
 
 #include "core/bytes.h"
+#include "leases.h"
 #include "region.h"
 
 struct control;
@@ -20,11 +21,14 @@ void engine_store_up(struct engine *e);
 
 /* Answers everybody who waits; new requests are refused from now on. */
 void engine_drain(struct engine *e);
-/* Requests that are still in progress. */
+/* Requests were read from a socket: before they are decided, so that clocks are read after them. */
+void engine_new_batch(struct engine *e);
+/* Requests, and leases on their way back, that are still in progress. */
 unsigned engine_in_progress(const struct engine *e);
 /* Frees it; `on_closed` (may be NULL) comes when all handles are gone. Nothing may be in progress
  * whose owner is gone. */
 void engine_close(struct engine *e, void (*on_closed)(void *data), void *data);
 
 struct redis_counters engine_redis_counters(const struct engine *e);
+struct leases_counters engine_leases_counters(const struct engine *e);
 struct region_counters engine_region_counters(const struct engine *e);

@@ -179,6 +179,7 @@ static void collect_store(struct metrics_writer *w, void *data)
 	const struct agent *a = data;
 	const struct redis_counters redis = engine_redis_counters(a->engine);
 	const struct region_counters region = engine_region_counters(a->engine);
+	const struct leases_counters leases = engine_leases_counters(a->engine);
 	const struct {
 		const char *name, *help;
 		uint64_t value;
@@ -194,6 +195,11 @@ static void collect_store(struct metrics_writer *w, void *data)
 		{"kova_script_operations", "Operations in those calls.", region.operations},
 		{"kova_script_loads", "Calls that had to bring the script along.",
 		 region.script_loads},
+		{"kova_lease_decisions", "Decisions from leased permits and remembered refusals.",
+		 leases.decisions},
+		{"kova_leases", "Leases granted to this agent.", leases.granted},
+		{"kova_leases_returned", "Leases of which something was given back.",
+		 leases.returned},
 		{"kova_redis_out_of_step", "Replies that belonged to another call.",
 		 region.out_of_step},
 	};

@@ -119,6 +119,32 @@ static const struct conf_table wait_table = {
 	.n_options = COUNT(wait_options),
 };
 
+static const struct conf_option lease_options[] = {
+	{.name = "max",
+	 .type = CONF_INT,
+	 .at = offsetof(struct lease_fields, max),
+	 .otherwise = "no bound of its own",
+	 .min = 1,
+	 .max = LIMIT_MAX,
+	 .text = "permits in one lease, at most"},
+	{.name = "ttl",
+	 .type = CONF_DURATION,
+	 .at = offsetof(struct lease_fields, ttl),
+	 .fallback = "500ms",
+	 .min = 10,
+	 .max = 10000,
+	 .text = "how long an agent may spend a lease"},
+};
+
+const struct conf_table lease_table = {
+	.title = "A policy's `lease`",
+	.text = "A key that is asked for often is decided in memory, from permits that the agent took in one call to "
+		"Redis; the limit stays exact ([Leases](leases.md)). A crashed agent loses what it had not spent until "
+		"`ttl` is over. `token-bucket`, `sliding-window` and `calendar` only: the others have none.",
+	.options = lease_options,
+	.n_options = COUNT(lease_options),
+};
+
 static const struct conf_option policy_options[] = {
 	{.name = "name",
 	 .type = CONF_NAME,
@@ -186,12 +212,18 @@ static const struct conf_option policy_options[] = {
 	 .otherwise = "`none`",
 	 .form = "`none`",
 	 .text = "when a decision counts as made; `aof` and `replica:N` are not available yet"},
+	{.name = "lease",
+	 .type = CONF_RAW,
+	 .at = offsetof(struct policy_fields, lease),
+	 .table = &lease_table,
+	 .otherwise = "`auto`",
+	 .form = "`auto`, `off` or object",
+	 .text = "whether permits of much-used keys may be leased, and how many for how long"},
 	LATER("global"),
 	LATER("weights"),
 	LATER("weight"),
 	LATER("ceiling"),
 	LATER("adaptive"),
-	LATER("lease"),
 	LATER("breaker"),
 	LATER("envoy"),
 };

@@ -19,6 +19,11 @@ struct plan_fields {
 	int64_t hold; /* ms */
 };
 
+struct lease_fields {
+	int64_t max; /* CONF_ABSENT: no bound */
+	int64_t ttl; /* ms */
+};
+
 struct policy_fields {
 	const char *name;
 	int algorithm;             /* enum algorithm */
@@ -34,6 +39,7 @@ struct policy_fields {
 		int64_t max_wait; /* ms */
 	} wait;
 	const json_t *durability;
+	const json_t *lease;
 	bool shadow;
 };
 
@@ -47,7 +53,7 @@ struct override_fields {
 	int64_t until; /* ms since the epoch */
 };
 
-extern const struct conf_table policy_table, level_table, plan_table, override_table;
+extern const struct conf_table policy_table, level_table, plan_table, lease_table, override_table;
 
 /* NULL-terminated, by enum algorithm; by policy_fields.scope. */
 extern const char *const policy_algorithm_names[];

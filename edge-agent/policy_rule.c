@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/lease.h"
 #include "io/calendar_zone.h"
 #include "policy_fields.h"
 #include "policy_stats.h"
@@ -285,6 +286,24 @@ static void durability_check(const struct reading *in)
 			  "`durability` must be `none`");
 }
 
+/* `auto`, `off` or an object. */
+static void lease_read(const struct reading *in, struct policy *p)
+{
+	const struct conf_path path = {.up = in->path, .key = "lease"};
+	const json_t *value = in->fields->lease;
+	const char *text = json_string_value(value);
+	struct lease_fields f = {.max = CONF_ABSENT, .ttl = LEASE_TTL_US / 1000};
+
+	if (json_is_object(value))
+		conf_read(in->r, &path, value, &lease_table, &f);
+	else if (value != NULL && (text == NULL || (strcmp(text, "auto") != 0 && strcmp(text, "off") != 0)))
+		conf_fail(in->r, in->path, "lease", CONF_AT_VALUE,
+			  "`lease` must be `auto`, `off` or an object as { \"max\": 1000, \"ttl\": \"500ms\" }");
+	p->lease.off = text != NULL && strcmp(text, "off") == 0;
+	p->lease.max = f.max == CONF_ABSENT ? 0 : (uint64_t)f.max;
+	p->lease.ttl_us = (uint64_t)f.ttl * 1000;
+}
+
 /* The fields that concern the whole policy. */
 static void policy_check(const struct reading *in)
 {
@@ -323,6 +342,7 @@ static void policy_fill(struct policy_rule *rule, const struct policy_fields *f)
 static void rule_read(const struct reading *in, struct policy_rule *rule)
 {
 	policy_fill(rule, in->fields);
+	lease_read(in, &rule->policy);
 	if (in->fields->levels != NULL) {
 		levels_read(in, rule);
 		return;

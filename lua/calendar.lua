@@ -5,8 +5,9 @@
 -- The agent knows time zones and sends four edges around now; Redis's clock picks the window. When the clock is outside of
 -- all three, decide.lua answers EDGES and nothing is taken.
 --
--- State    '>I7I5': start of the window (µs), what was taken in it. A start later than now's window (the clock went back)
---          still counts.
+-- State    '>I7I5': start of the window (µs), what was taken in it; then of each lease that is outstanding its id (8 bytes),
+--          '>I4I7': amount and end. A start later than now's window (the clock went back) still counts.
+-- Lease    counted as taken from the start; lies within the window; only a return gives back what it left.
 -- Limit    {N, e0, e1, e2, e3}: ascending edges, µs
 -- Expires  60 s after the window's end
 -- Twin     lib/core/calendar.c
@@ -21,11 +22,24 @@ local function calendar_window(l, time)
   return l[2], l[3]
 end
 
+-- Those that have not ended.
+local function calendar_leases(text)
+  local leases = {}
+  for at_byte = 13, #text, LEASE_BYTES do
+    local id, amount, stop = unpack_fields('>c8I4I7', text, at_byte)
+    if stop > now then
+      lease_insert(leases, id, amount, stop)
+    end
+  end
+  return leases
+end
+
 local function calendar_load(key, text, l)
   local start, stop = calendar_window(l, now)
-  if text and #text == 12 then
+  if text and #text >= 12 and (#text - 12) % LEASE_BYTES == 0 then
     local was, used = unpack_fields('>I7I5', text)
     if was >= start then
+      local leases = #text > 12 and calendar_leases(text)
       stop = l[5]
       for i = 3, 4 do
         if l[i] > was then
@@ -33,7 +47,7 @@ local function calendar_load(key, text, l)
           break
         end
       end
-      return {start = was, stop = stop, used = used}
+      return {start = was, stop = stop, used = used, leases = leases}
     end
   end
   return {start = start, stop = stop, used = 0}
@@ -64,7 +78,35 @@ local function calendar_save(key, s, l)
   if s.used == 0 then
     return call('DEL', key)
   end
-  call('SET', key, pack_fields('>I7I5', s.start, s.used), 'PXAT', expiry_text(s.stop))
+  local text = pack_fields('>I7I5', s.start, s.used)
+  for i = 1, s.leases and #s.leases or 0 do
+    local lease = s.leases[i]
+    text = text .. lease.id .. pack_fields('>I4I7', lease.amount, lease.stop)
+  end
+  call('SET', key, text, 'PXAT', expiry_text(s.stop))
+end
+
+-- A lease that began before the window (the clock went back) or outlived it would be spent in another.
+local function calendar_leasable(s, l, id, stop)
+  local leases = s.leases or {}
+  return now >= s.start and stop <= s.stop and #leases < LEASES_MAX and not lease_find(leases, id)
+end
+
+local function calendar_lease(s, l, n, id, stop)
+  s.leases = s.leases or {}
+  lease_insert(s.leases, id, n, stop)
+  s.used = s.used + n
+end
+
+local function calendar_unlease(s, l, id, back)
+  local i = s.leases and lease_find(s.leases, id)
+  if not i then
+    return nil
+  end
+  local amount = table.remove(s.leases, i).amount
+  back = back < amount and back or amount
+  s.used = s.used - back
+  return back
 end
 
 algorithms[4] = {
@@ -76,4 +118,8 @@ algorithms[4] = {
   holds = function(s) return s.used end,
   left = calendar_left,
   save = calendar_save,
+  room = function(s, l) return l[1] - s.used end,
+  leasable = calendar_leasable,
+  lease = calendar_lease,
+  unlease = calendar_unlease,
 }

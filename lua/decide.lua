@@ -6,8 +6,8 @@
 -- operation is undone in these, so it writes nothing. Layout of the program and of the reply: README.md.
 -- C side: lib/core/script.c
 
-local TAKE, PEEK, GIVE, REFUND, RELEASE = 1, 2, 3, 4, 5 -- 6: RENEW
-local REFUSED, ALLOWED, SHADOWED, REPEATED, EDGES, UNKNOWN, TAIL = 0, 1, 2, 3, 4, 5, 64
+local TAKE, PEEK, GIVE, REFUND, RELEASE, LEASE, UNLEASE = 1, 2, 3, 4, 5, 7, 8 -- 6: RENEW
+local REFUSED, ALLOWED, SHADOWED, REPEATED, EDGES, UNKNOWN, TAIL, LEASED = 0, 1, 2, 3, 4, 5, 64, 128
 local states, order = {}, {}
 
 local function flush(s)
@@ -54,8 +54,14 @@ local function read_checks(n, kind)
   return checks
 end
 
+-- The i-th of a plain batch that turned out not to be one.
+local function read_plain(i)
+  local limit, ref, cost = plain_ops[3 * i - 2], plain_ops[3 * i - 1], plain_ops[3 * i]
+  return {kind = TAKE, checks = {{ref = ref, limit = limits[limit], index = 0, shadow = 0, cost = cost}}}
+end
+
 local function read_operation()
-  local op, flags, n, length = {}
+  local op, flags, n = {}
   op.kind, flags, n, op.stamp, op.amount, at = unpack_fields('<BBHdd', program, at)
   op.chained = flags % 2 >= 1
   if flags % 4 >= 2 then
@@ -66,6 +72,11 @@ local function read_operation()
   end
   if flags % 16 >= 8 then
     op.permit, at = unpack_fields('<I2c0', program, at)
+  end
+  if op.kind == LEASE then
+    op.lease, op.ttl, op.hold, op.sharers, at = unpack_fields('<c8ddd', program, at)
+  elseif op.kind == UNLEASE then
+    op.lease, at = unpack_fields('<c8', program, at)
   end
   op.checks = read_checks(n, op.kind)
   return op
@@ -170,7 +181,49 @@ local function refused(op, c, wait)
   return record(REFUSED, c.index, left, wait, reset), true, wait
 end
 
--- TAKE and PEEK. Returns the record, whether it was refused, and for how long.
+-- What a lease may take of each check beyond the cost that was taken: no more than an equal part of what was there.
+local function lease_amount(op)
+  local least_room, cost = forever, op.checks[1].cost
+  for i = 1, #op.checks do
+    local c = op.checks[i]
+    local room = algorithms[c.limit.algorithm].room(c.state, c.limit)
+    least_room = room < least_room and room or least_room
+  end
+  local n = least_room + cost
+  n = (n - n % op.sharers) / op.sharers
+  n = n < op.amount and n or op.amount
+  return n > cost and n or cost
+end
+
+local function leasable(op)
+  if op.hold == 0 then -- its checks don't take alike: script.c
+    return false
+  end
+  for i = 1, #op.checks do
+    local c = op.checks[i]
+    if not algorithms[c.limit.algorithm].leasable(c.state, c.limit, op.lease, now + op.hold) then
+      return false
+    end
+  end
+  return true
+end
+
+-- Makes a lease of what was taken. Returns its amount and for how long its holder has it: 0, it stays an ordinary take.
+local function lease(op)
+  if not leasable(op) then
+    return op.checks[1].cost, 0
+  end
+  local n = lease_amount(op)
+  untake(op.checks)
+  for i = 1, #op.checks do
+    local c = op.checks[i]
+    algorithms[c.limit.algorithm].lease(c.state, c.limit, n, op.lease, now + op.hold)
+    c.taken = true
+  end
+  return n, op.ttl
+end
+
+-- TAKE, PEEK and LEASE. Returns the record, whether it was refused, and for how long.
 local function take(op, n_op, before_refused, before_wait)
   local stored = op.id and call('GET', key_of(op.id))
   if stored then
@@ -178,11 +231,14 @@ local function take(op, n_op, before_refused, before_wait)
   end
   local refuses, shadowed = try(op, n_op)
   local chained = op.chained and before_refused
-  local takes = op.kind == TAKE and not refuses and not chained
+  local takes = op.kind ~= PEEK and not refuses and not chained
+  local amount, lease_us
   if not takes then
     untake(op.checks)
+  elseif op.kind == LEASE then
+    amount, lease_us = lease(op)
   end
-  if op.kind == TAKE then
+  if op.kind ~= PEEK then
     mark(op.checks, takes)
   end
   if refuses then
@@ -200,7 +256,9 @@ local function take(op, n_op, before_refused, before_wait)
     local c, left, more, reset = least(op.checks)
     answer = record(ALLOWED, c.index, left, more, reset)
   end
-  if takes then
+  if amount then
+    return with_tail(answer, string.byte(answer) + LEASED, amount, 0, '') .. pack_fields('<d', lease_us)
+  elseif takes then
     remember(op, answer)
   end
   return answer
@@ -238,6 +296,20 @@ local function give_back(op)
     call('DEL', key_of(op.id))
   end
   return answer_amount(ALLOWED, op.checks, given)
+end
+
+local function unlease(op)
+  local known, back = false, 0
+  load_states(op.checks)
+  for i = 1, #op.checks do
+    local c = op.checks[i]
+    local n = algorithms[c.limit.algorithm].unlease(c.state, c.limit, op.lease, op.amount)
+    if n then
+      known, c.state.dirty = true, true
+      back = n > back and n or back
+    end
+  end
+  return answer_amount(known and ALLOWED or UNKNOWN, op.checks, back)
 end
 
 -- What each check may get back now: its part of the target that is not given yet; over all of them no more than the
@@ -321,19 +393,19 @@ local function permit_operation(op)
   return answer_amount(done == 1 and ALLOWED or UNKNOWN, op.checks, done)
 end
 
+local others = {[GIVE] = give_back, [REFUND] = refund, [UNLEASE] = unlease}
 local reply, was_refused, was_wait = {pack_fields('<dd', nonce, now)}, false, 0
 for i = 1, n_ops do
-  local op = read_operation()
+  local op = plain_ops and read_plain(i) or read_operation()
   local edge = outside_edges(op)
-  local answer
   if edge then
     reply[i + 1] = record(EDGES, edge, 0, 0, 0)
     was_refused, was_wait = true, 0
-  elseif op.kind == TAKE or op.kind == PEEK then
+  elseif op.kind == TAKE or op.kind == PEEK or op.kind == LEASE then
     reply[i + 1], was_refused, was_wait = take(op, i, was_refused, was_wait)
   else
     was_refused = false
-    reply[i + 1] = op.kind == GIVE and give_back(op) or op.kind == REFUND and refund(op) or permit_operation(op)
+    reply[i + 1] = (others[op.kind] or permit_operation)(op)
   end
 end
 for i = 1, #order do

@@ -5,6 +5,8 @@
 -- State    sorted set. Members '<time>:<weight>' with the time as score: all that was taken in the same µs is one entry.
 --          And one member 'n', whose score is minus the sum of all weights: the total without a walk. Scores of entries
 --          are positive, so 'n' is always the first.
+--          A lease is the member 'L<id>:<weight>' with its end, which is later than now, as score: so it is in every window
+--          in which a permit of it can be spent. What was spent of a returned lease is an entry of the return's time.
 -- Window   half-open: an entry leaves when it is W old. Entries later than now (the clock went back) still count.
 -- Limit    {N, W}; N 0 denies all
 -- Expires  60 s after the newest entry leaves, rounded up to a second
@@ -129,8 +131,8 @@ local function window_give(s, l, cost, stamp)
     return 0
   end
   local at_stamp = call('ZRANGEBYSCORE', s.key, format('%d', stamp), format('%d', stamp))
-  local entry = at_stamp[1]
-  if not entry then
+  local entry = at_stamp[1] -- digits come before the letter of a lease
+  if not entry or sub(entry, 1, 1) == 'L' then
     return 0
   end
   local weight = log_weight(entry)
@@ -155,6 +157,51 @@ local function log_left(s, l)
   return left > 0 and left or 0, log_wait(s, left < 0 and 1 - left or 1), s.newest + s.span - now
 end
 
+-- The leases that are outstanding: pairs of member and end. Should the clock have gone back, entries of later are among
+-- them; too many to look at mean that the lease is not found, or that there are too many leases.
+local function window_leases(s)
+  return call('ZRANGEBYSCORE', s.key, format('(%d', now), '+inf', 'WITHSCORES', 'LIMIT', 0, LEASES_MAX)
+end
+
+local function window_lease_find(rows, id)
+  for i = 1, #rows, 2 do
+    if sub(rows[i], 1, 10) == 'L' .. id .. ':' then
+      return rows[i]
+    end
+  end
+end
+
+local function window_leasable(s, l, id)
+  local rows = window_leases(s)
+  return #rows < 2 * LEASES_MAX and not window_lease_find(rows, id)
+end
+
+-- Written at once, after what this batch took before, so that whoever walks the log finds it in its place.
+local function window_lease(s, l, n, id, stop)
+  call('ZADD', s.key, format('%d', stop), format('L%s:%d', id, n))
+  s.total = s.total + n
+  if stop > s.newest then
+    s.newest = stop
+  end
+end
+
+local function window_unlease(s, l, id, back)
+  local member = window_lease_find(window_leases(s), id)
+  if not member then
+    return nil
+  end
+  local weight = log_weight(member)
+  back = back < weight and back or weight
+  call('ZREM', s.key, member)
+  s.total, s.added = s.total - weight, s.added + weight - back
+  local last = call('ZRANGE', s.key, -1, -1, 'WITHSCORES')[2]
+  s.newest = last and tonumber(last) or 0
+  if s.added > 0 and now > s.newest then
+    s.newest = now
+  end
+  return back
+end
+
 algorithms[2] = {
   load = function(key, _, l) return log_load(key, l[2]) end,
   wait = window_wait,
@@ -169,4 +216,8 @@ algorithms[2] = {
     end
     log_save_total(s, key)
   end,
+  room = function(s, l) return l[1] - log_used(s) end,
+  leasable = window_leasable,
+  lease = window_lease,
+  unlease = window_unlease,
 }

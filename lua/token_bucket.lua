@@ -7,6 +7,7 @@
 --          of a second, modulo 10^9 of them (3.2 years); the debt is the one that, refilled from then on, is right
 --          now. code names the scale, the largest of 1, 10, 1000, 10^6 that divides every debt of this limit. So the
 --          text is an integer of at most 63 bits unless the burst is huge, and Redis needs no string object for it.
+--          A key with leases holds another text, which begins with 'L': leased_bucket.lua.
 -- Refill   in whole quanta counted from the epoch, so none is lost however often it is asked. A clock that went back to
 --          before the state's time refills nothing, and the state keeps that time: should the clock come back, what
 --          passed meanwhile is not refilled twice.
@@ -19,6 +20,7 @@ local since = now % 100000                  -- ... and for how long, µs
 local cycle = tenth % 1000000000
 local cycle_text = format('%09d', cycle)
 local expiry_texts = {} -- by second: many keys of a batch expire in the same one
+local plain_ops         -- a plain batch that met a key with leases: decide.lua takes it as any other
 
 -- Nearly every batch is plain: each operation takes from one token bucket, without extras. This loop is the arithmetic
 -- of the functions below written out, so that a decision calls nothing but what reads and writes its key.
@@ -60,6 +62,9 @@ if plain == 1 then
             ahead = ahead or {}
             ahead[key] = 1000000000 - ago
           end
+        elseif sub(text, 1, 1) == 'L' then -- nothing is written yet
+          plain_ops = ops
+          break
         end
       end
     end
@@ -111,33 +116,35 @@ if plain == 1 then
     o = o + 5
   end
 
-  last = nil
-  local scale, code, back
-  for i = 1, n_taken do
-    local key = first_taken[i]
-    local limit = taken_under[key]
-    if limit ~= last then
-      local l = limits[limit]
-      last, p, q, scale, code = limit, l[2], l[3], l[4], l[5]
-      local from = tenth * 100000
-      back = (now - now % q - from + from % q) / q * p
+  if not plain_ops then
+    last = nil
+    local scale, code, back
+    for i = 1, n_taken do
+      local key = first_taken[i]
+      local limit = taken_under[key]
+      if limit ~= last then
+        local l = limits[limit]
+        last, p, q, scale, code = limit, l[2], l[3], l[4], l[5]
+        local from = tenth * 100000
+        back = (now - now % q - from + from % q) / q * p
+      end
+      local debt, kept = debts[key], ahead and ahead[key]
+      local expiry = now + debt / p * q + (kept or 0) * 100000
+      if expiry > forever then
+        expiry = forever
+      end
+      expiry = (expiry - expiry % 1000000) / 1000000 + 62
+      local expiry_text = expiry_texts[expiry]
+      if not expiry_text then
+        expiry_text = format('%d000', expiry)
+        expiry_texts[expiry] = expiry_text
+      end
+      debt = debt + (kept and 0 or back) + scale - 1
+      local time = kept and format('%09d', (cycle + kept) % 1000000000) or cycle_text
+      call('SET', keys[key], format('%d', (debt - debt % scale) / scale * 4 + code) .. time, 'PXAT', expiry_text)
     end
-    local debt, kept = debts[key], ahead and ahead[key]
-    local expiry = now + debt / p * q + (kept or 0) * 100000
-    if expiry > forever then
-      expiry = forever
-    end
-    expiry = (expiry - expiry % 1000000) / 1000000 + 62
-    local expiry_text = expiry_texts[expiry]
-    if not expiry_text then
-      expiry_text = format('%d000', expiry)
-      expiry_texts[expiry] = expiry_text
-    end
-    debt = debt + (kept and 0 or back) + scale - 1
-    local time = kept and format('%09d', (cycle + kept) % 1000000000) or cycle_text
-    call('SET', keys[key], format('%d', (debt - debt % scale) / scale * 4 + code) .. time, 'PXAT', expiry_text)
+    return pack_fields('<dd' .. string.rep('BHddd', n_ops), unpack(out, 1, o))
   end
-  return pack_fields('<dd' .. string.rep('BHddd', n_ops), unpack(out, 1, o))
 end
 
 -- From here on: any mixture of operations. Each algorithm is a table of functions over the state of a key:
@@ -148,9 +155,15 @@ end
 --   give(s, l, cost, stamp, member)  gives back what a take at `stamp` took; returns how much (of a bucket: with a fraction)
 --   holds(s, l)               units that could be given back, a part of one counted as one
 --   left(s, l)                remaining, µs until one more is there (0: full), µs until full
+--   Where the algorithm has leases:
+--   room(s, l)                units that could be taken now
+--   leasable(s, l, id, stop)  whether one more lease, called `id`, may be outstanding until `stop`
+--   lease(s, l, n, id, stop)  takes n for it
+--   unlease(s, l, id, back)   ends it; gives `back` units of it back. Returns how many, nil: no such lease
 --   save(key, s, l)           writes it, with an expiry
 -- s.limit, s.key and s.dirty belong to decide.lua.
 local algorithms = {}
+local leased = {} -- a bucket's functions where leases are outstanding: leased_bucket.lua
 
 -- The instant `us` from the epoch and a minute, as PXAT takes it: milliseconds, rounded up to a second.
 local function expiry_text(us)
@@ -168,28 +181,30 @@ local function round_up(a, b)
   return a / b
 end
 
--- The instant at which `lack` more has been refilled, from now.
-local function bucket_time(l, lack)
-  local us = round_up(lack, l[2]) * l[3] - now % l[3]
-  return us < forever and us or forever
+-- What is refilled between two instants.
+local function bucket_credit(l, from, to)
+  local q = l[3]
+  return (to - to % q - from + from % q) / q * l[2]
 end
 
--- What is refilled between the tenth `from` and now.
-local function bucket_credit(l, from)
-  local q = l[3]
-  from = from * 100000
-  return (now - now % q - from + from % q) / q * l[2]
+-- µs from now until `lack` more has been refilled.
+local function bucket_time(s, l, lack)
+  if s.leases then
+    return leased.time(s, l, lack)
+  end
+  local us = round_up(lack, l[2]) * l[3] - now % l[3]
+  return us < forever and us or forever
 end
 
 local function bucket_load(key, text, l)
   local scaled, time = text and tonumber(sub(text, 1, -10)), text and tonumber(sub(text, -9))
   if not scaled or not time then
-    return {debt = 0}
+    return leased.load(text, l) or {debt = 0, outstanding = 0}
   end
   local code, ago = scaled % 4, (cycle - time) % 1000000000
-  local s = {debt = (scaled - code) / 4 * bucket_scales[code]}
+  local s = {debt = (scaled - code) / 4 * bucket_scales[code], outstanding = 0}
   if ago < 500000000 then
-    s.debt = s.debt - bucket_credit(l, tenth - ago)
+    s.debt = s.debt - bucket_credit(l, (tenth - ago) * 100000, now)
     if s.debt < 0 then
       s.debt = 0
     end
@@ -207,21 +222,24 @@ local function bucket_wait(s, l, cost)
   if lack <= 0 then
     return 0
   end
-  return cost * 1000000 > l[1] and -1 or bucket_time(l, lack)
+  return cost * 1000000 > l[1] and -1 or bucket_time(s, l, lack)
 end
 
 local function bucket_left(s, l)
-  local left = l[1] - s.debt
+  local left, lack = l[1] - s.debt, 1000000
   if s.debt == 0 then
     return left / 1000000, l[1] > 0 and 0 or -1, 0
   end
-  return (left - left % 1000000) / 1000000, bucket_time(l, 1000000 - left % 1000000), bucket_time(l, s.debt)
+  if left < 0 then -- more is outstanding than a lowered limit holds
+    left, lack = 0, lack - left
+  end
+  return (left - left % 1000000) / 1000000, bucket_time(s, l, lack - left % 1000000), bucket_time(s, l, s.debt)
 end
 
 local function bucket_give(s, l, cost)
   local given = cost * 1000000
-  if given > s.debt then
-    given = s.debt
+  if given > s.debt - s.outstanding then
+    given = s.debt - s.outstanding
   end
   s.debt = s.debt - given
   return given / 1000000
@@ -231,8 +249,11 @@ local function bucket_save(key, s, l)
   if s.debt == 0 then
     return call('DEL', key)
   end
+  if s.leases then
+    return leased.save(key, s, l)
+  end
   local ahead = s.ahead or 0
-  local stored = round_up(ahead > 0 and s.debt or s.debt + bucket_credit(l, tenth), l[4])
+  local stored = round_up(ahead > 0 and s.debt or s.debt + bucket_credit(l, tenth * 100000, now), l[4])
   local time = format('%09d', (cycle + ahead) % 1000000000)
   call('SET', key, format('%d', stored * 4 + l[5]) .. time, 'PXAT',
     expiry_text(now + ahead * 100000 + s.debt / l[2] * l[3]))
@@ -244,7 +265,7 @@ algorithms[0] = {
   take = function(s, l, cost) s.debt = s.debt + cost * 1000000 end,
   untake = function(s, l, cost) s.debt = s.debt - cost * 1000000 end,
   give = bucket_give,
-  holds = function(s) return round_up(s.debt, 1000000) end,
+  holds = function(s) return round_up(s.debt - s.outstanding, 1000000) end,
   left = bucket_left,
   save = bucket_save,
 }

@@ -201,3 +201,14 @@ struct region_counters engine_region_counters(const struct engine *e)
 	(void)e;
 	return (struct region_counters){0};
 }
+
+void engine_new_batch(struct engine *e)
+{
+	(void)e;
+}
+
+struct leases_counters engine_leases_counters(const struct engine *e)
+{
+	(void)e;
+	return (struct leases_counters){0};
+}

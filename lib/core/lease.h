@@ -1,0 +1,47 @@
+/*
+ * When an agent leases permits of a key, and how many: from what was asked for lately. Pure; times are µs of one steady
+ * clock of the caller. What makes a lease exact is elsewhere (docs/leases.md): this is only about being fast.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/limit.h"
+
+enum {
+	LEASE_WORTH = 20,          /* decisions a lease should be good for, or there is none */
+	LEASE_TTL_US = 500000,     /* default; `lease.ttl` */
+	LEASE_WINDOW_US = 100000,  /* demand is counted in windows of so long */
+	LEASE_RENEW_PERCENT = 1,   /* of the requests start the next lease early */
+};
+
+/* Costs asked for a key: in the window that runs, and the rate of those before (weight one half each). */
+struct lease_demand {
+	uint64_t window_us; /* when the window began */
+	uint64_t asked;     /* in it */
+	uint64_t rate;      /* a second */
+};
+
+/* Counts `cost`, asked at `now_us`. All zeros: nothing was asked. */
+void lease_demand_add(struct lease_demand *d, uint64_t now_us, uint64_t cost);
+
+/* What is asked a second, by the windows before and by this one as far as it is more. */
+uint64_t lease_demand_rate(const struct lease_demand *d, uint64_t now_us);
+
+/*
+ * The permits to ask for: what the demand will spend in `ttl_us` and a quarter more, at most `max` (0: no bound) and at
+ * most the share of `capacity`, what a full bucket holds, that `sharers` leave to each. 0: not worth a lease.
+ */
+uint64_t lease_size(uint64_t rate, uint64_t ttl_us, uint64_t max, uint64_t capacity,
+		    uint32_t sharers);
+
+/*
+ * Whether to start the next lease now, so that nobody waits for it: less than a quarter of `granted` is left, or less
+ * than a quarter of the time; or, at random, a little before: `random` is uniform.
+ */
+bool lease_renews(uint64_t left, uint64_t granted, uint64_t left_us, uint64_t ttl_us,
+		  uint32_t random);
+
+/* Shortens `ttl_us` by up to a tenth, by the uniform `random`: agents that began together do not end together. */
+uint64_t lease_jitter(uint64_t ttl_us, uint32_t random);

@@ -1,0 +1,68 @@
+#include <criterion/criterion.h>
+
+#include "core/lease.h"
+
+Test(lease, a_steady_demand_is_seen_as_its_rate)
+{
+	struct lease_demand d = {0};
+	uint64_t now_us = 1000000;
+
+	for (int i = 0; i < 2000; i++, now_us += 1000) /* 5 each ms: 5000/s */
+		lease_demand_add(&d, now_us, 5);
+	cr_assert_geq(lease_demand_rate(&d, now_us), 4900);
+	cr_assert_leq(lease_demand_rate(&d, now_us), 5100);
+}
+
+Test(lease, a_demand_that_ended_is_forgotten)
+{
+	struct lease_demand d = {0};
+
+	for (uint64_t t = 0; t < 1000000; t += 100)
+		lease_demand_add(&d, t, 1);
+	cr_assert_eq(lease_demand_rate(&d, 1000000 + 3 * LEASE_WINDOW_US), 0);
+	lease_demand_add(&d, 3000000, 1);
+	cr_assert_lt(lease_demand_rate(&d, 3000000), 100);
+}
+
+Test(lease, a_peak_is_seen_in_its_own_window)
+{
+	struct lease_demand d = {0};
+
+	lease_demand_add(&d, 1000000, 1);
+	for (int i = 0; i < 1000; i++)
+		lease_demand_add(&d, 1000500, 1);
+	cr_assert_geq(lease_demand_rate(&d, 1001000), 10000);
+}
+
+Test(lease, small_limits_and_small_demands_get_none)
+{
+	cr_assert_eq(lease_size(10, 500000, 0, 1000000, 1), 0); /* 6 in its time */
+	cr_assert_eq(lease_size(1000000, 500000, 0, 20, 1), 0); /* limit 10/s, burst 20 */
+	cr_assert_eq(lease_size(1000000, 500000, 19, 1000000, 1), 0);
+}
+
+Test(lease, never_more_than_a_fair_part_or_the_bound)
+{
+	cr_assert_eq(lease_size(1000000, 500000, 0, 1000, 1), 500);
+	cr_assert_eq(lease_size(1000000, 500000, 0, 1000, 4), 200);
+	cr_assert_eq(lease_size(1000000, 500000, 100, 1000, 1), 100);
+	cr_assert_eq(lease_size(1000, 500000, 0, 1000000, 1), 625);
+	cr_assert_gt(lease_size(UINT64_MAX, 10000000, 0, LIMIT_MAX, 1), 0);
+}
+
+Test(lease, renews_before_it_runs_dry)
+{
+	cr_assert(lease_renews(24, 100, 400000, 500000, 99));
+	cr_assert(lease_renews(90, 100, 100000, 500000, 99));
+	cr_assert_not(lease_renews(90, 100, 400000, 500000, 0));
+	cr_assert(lease_renews(40, 100, 400000, 500000, 0), "by chance");
+	cr_assert_not(lease_renews(40, 100, 400000, 500000, 50));
+}
+
+Test(lease, jitter_only_shortens)
+{
+	for (uint32_t r = 0; r < 5000; r++) {
+		cr_assert_leq(lease_jitter(500000, r), 500000);
+		cr_assert_gt(lease_jitter(500000, r), 449999);
+	}
+}
