@@ -22,16 +22,17 @@ local function calendar_window(l, time)
   return l[2], l[3]
 end
 
--- Those that have not ended.
+-- Those that have not ended, and what is outstanding of them.
 local function calendar_leases(text)
-  local leases = {}
+  local leases, outstanding = {}, 0
   for at_byte = 13, #text, LEASE_BYTES do
     local id, amount, stop = unpack_fields('>c8I4I7', text, at_byte)
     if stop > now then
       lease_insert(leases, id, amount, stop)
+      outstanding = outstanding + amount
     end
   end
-  return leases
+  return leases, outstanding
 end
 
 local function calendar_load(key, text, l)
@@ -39,7 +40,7 @@ local function calendar_load(key, text, l)
   if text and #text >= 12 and (#text - 12) % LEASE_BYTES == 0 then
     local was, used = unpack_fields('>I7I5', text)
     if was >= start then
-      local leases = #text > 12 and calendar_leases(text)
+      local leases, outstanding = calendar_leases(text)
       stop = l[5]
       for i = 3, 4 do
         if l[i] > was then
@@ -47,10 +48,10 @@ local function calendar_load(key, text, l)
           break
         end
       end
-      return {start = was, stop = stop, used = used, leases = leases}
+      return {start = was, stop = stop, used = used, leases = leases, outstanding = outstanding}
     end
   end
-  return {start = start, stop = stop, used = 0}
+  return {start = start, stop = stop, used = 0, leases = {}, outstanding = 0}
 end
 
 local function calendar_wait(s, l, cost)
@@ -64,7 +65,8 @@ local function calendar_give(s, l, cost, stamp)
   if stamp < s.start then
     return 0
   end
-  local given = cost < s.used and cost or s.used
+  local most = s.used - s.outstanding
+  local given = cost < most and cost or most
   s.used = s.used - given
   return given
 end
@@ -79,7 +81,7 @@ local function calendar_save(key, s, l)
     return call('DEL', key)
   end
   local text = pack_fields('>I7I5', s.start, s.used)
-  for i = 1, s.leases and #s.leases or 0 do
+  for i = 1, #s.leases do
     local lease = s.leases[i]
     text = text .. lease.id .. pack_fields('>I4I7', lease.amount, lease.stop)
   end
@@ -88,24 +90,22 @@ end
 
 -- A lease that began before the window (the clock went back) or outlived it would be spent in another.
 local function calendar_leasable(s, l, id, stop)
-  local leases = s.leases or {}
-  return now >= s.start and stop <= s.stop and #leases < LEASES_MAX and not lease_find(leases, id)
+  return now >= s.start and stop <= s.stop and #s.leases < LEASES_MAX and not lease_find(s.leases, id)
 end
 
 local function calendar_lease(s, l, n, id, stop)
-  s.leases = s.leases or {}
   lease_insert(s.leases, id, n, stop)
-  s.used = s.used + n
+  s.used, s.outstanding = s.used + n, s.outstanding + n
 end
 
 local function calendar_unlease(s, l, id, back)
-  local i = s.leases and lease_find(s.leases, id)
+  local i = lease_find(s.leases, id)
   if not i then
     return nil
   end
   local amount = table.remove(s.leases, i).amount
   back = back < amount and back or amount
-  s.used = s.used - back
+  s.used, s.outstanding = s.used - back, s.outstanding - amount
   return back
 end
 
@@ -115,7 +115,7 @@ algorithms[4] = {
   take = function(s, l, cost) s.used = s.used + cost end,
   untake = function(s, l, cost) s.used = s.used - cost end,
   give = calendar_give,
-  holds = function(s) return s.used end,
+  holds = function(s) return s.used - s.outstanding end,
   left = calendar_left,
   save = calendar_save,
   room = function(s, l) return l[1] - s.used end,

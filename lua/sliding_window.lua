@@ -178,7 +178,7 @@ end
 
 -- Written at once, after what this batch took before, so that whoever walks the log finds it in its place.
 local function window_lease(s, l, n, id, stop)
-  call('ZADD', s.key, format('%d', stop), format('L%s:%d', id, n))
+  call('ZADD', s.key, format('%d', stop), 'L' .. id .. format(':%d', n)) -- an id may hold NULs: %s ends there
   s.total = s.total + n
   if stop > s.newest then
     s.newest = stop

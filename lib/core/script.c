@@ -353,6 +353,8 @@ enum {
 	CHECK_COST_AT = 4 + 2 + 2 + 1,
 	BUDGET_BYTES = 4 + 2,
 	OP_EXTRAS_BYTES = 4 + 4 + 4 + 8 + 2,
+	LEASE_NUMBERS_BYTES = 3 * 8,
+	LEASE_BYTES = SCRIPT_LEASE_ID_BYTES + LEASE_NUMBERS_BYTES,
 };
 
 static uint64_t get_u64(const char *p)
@@ -514,15 +516,54 @@ static uint64_t receipt_ms(const struct script_op *op, uint64_t now_us)
 	return longest / 1000 + 60001;
 }
 
+static bool is_lease(enum script_op_kind kind)
+{
+	return kind == SCRIPT_LEASE || kind == SCRIPT_UNLEASE;
+}
+
 static unsigned flags_of(const struct script_op *op)
 {
 	unsigned flags = op->chained ? OP_CHAINED : 0;
 
 	assert(op->receipt_key.len == 0 || op->kind == SCRIPT_TAKE || op->kind == SCRIPT_REFUND);
+	assert(!is_lease(op->kind) || (op->id_key.len == 0 && op->amount <= LIMIT_MAX));
 	flags |= op->id_key.len > 0 ? OP_ID : 0;
 	flags |= op->receipt_key.len > 0 ? OP_RECEIPT : 0;
 	flags |= op->permit.len > 0 ? OP_PERMIT : 0;
 	return flags;
+}
+
+/* How many permits of a lease a decision spends must be the same in all checks. */
+static bool takes_alike(const struct script_op *op, unsigned n_written)
+{
+	for (unsigned i = 0; i < op->n_checks; i++)
+		if (op->checks[i].shadow || op->checks[i].cost != op->checks[0].cost)
+			return false;
+	return n_written == op->n_checks;
+}
+
+static char *put_lease(char *p, const struct script_op *op)
+{
+	const struct slice id = {(const char *)op->lease, sizeof op->lease};
+
+	p = put_slice(p, id);
+	if (op->kind == SCRIPT_UNLEASE)
+		return p;
+	assert(op->ttl_us >= SCRIPT_LEASE_TTL_MIN_US && op->ttl_us <= SCRIPT_LEASE_TTL_MAX_US);
+	assert(op->sharers >= 1);
+	p = put_number(put_number(p, op->ttl_us), script_lease_hold_us(op->ttl_us));
+	return put_number(p, op->sharers);
+}
+
+static bool has_leases(const struct script_op *op)
+{
+	for (unsigned i = 0; i < op->n_checks; i++) {
+		enum algorithm a = op->checks[i].limit->algorithm;
+
+		if (a != ALGORITHM_TOKEN_BUCKET && a != ALGORITHM_SLIDING_WINDOW && a != ALGORITHM_CALENDAR)
+			return false;
+	}
+	return true;
 }
 
 /* `n_checks` isn't known yet: merged ones are left out. */
@@ -532,7 +573,7 @@ static bool add_head(struct script_batch *b, const struct script_op *op, uint64_
 	uint32_t id_ref = 0;
 	double amount = op->amount > LIMIT_FOREVER_US ? -1 : (double)op->amount;
 	char *p = buf_reserve(&b->program,
-			      OP_HEAD_BYTES + OP_EXTRAS_BYTES + op->echo.len + op->permit.len);
+			      OP_HEAD_BYTES + OP_EXTRAS_BYTES + LEASE_BYTES + op->echo.len + op->permit.len);
 
 	assert(op->echo.len < UINT32_MAX / 2 && op->permit.len <= UINT16_MAX);
 	if (op->id_key.len > 0) {
@@ -552,13 +593,15 @@ static bool add_head(struct script_batch *b, const struct script_op *op, uint64_
 		p = put_number(put_u32(p, receipt->ref), receipt_ms(op, now_us));
 	if (op->permit.len > 0)
 		p = put_slice(put_u16(p, (unsigned)op->permit.len), op->permit);
+	if (is_lease(op->kind))
+		p = put_lease(p, op);
 	buf_took(&b->program, p);
 	return true;
 }
 
 static bool add_general(struct script_batch *b, const struct script_op *op, uint64_t now_us)
 {
-	size_t head_at;
+	size_t head_at, checks_at;
 	unsigned n_written = 0;
 
 	if (b->plain && !make_general(b))
@@ -566,10 +609,13 @@ static bool add_general(struct script_batch *b, const struct script_op *op, uint
 	head_at = b->program.len;
 	if (!add_head(b, op, now_us))
 		return false;
+	checks_at = b->program.len;
 	for (unsigned i = 0; i < op->n_checks; i++)
 		if (!add_check(b, op, i, now_us, &n_written))
 			return false;
 	put_u16(b->program.ptr + head_at + 2, n_written);
+	if (op->kind == SCRIPT_LEASE && !takes_alike(op, n_written)) /* its numbers come right before the checks */
+		memset(b->program.ptr + checks_at - LEASE_NUMBERS_BYTES, 0, LEASE_NUMBERS_BYTES);
 	return true;
 }
 
@@ -582,6 +628,8 @@ kova_status script_batch_add(struct script_batch *b, const struct script_op *op,
 		return KOVA_ENOMEM;
 	if (b->n_ops == SCRIPT_OPS_MAX)
 		return KOVA_ETOOBIG;
+	if (is_lease(op->kind) && !has_leases(op))
+		return KOVA_ERANGE;
 	if (b->plain && is_plain(op))
 		added = add_plain(b, op->checks, now_us);
 	else
@@ -663,7 +711,7 @@ kova_status script_reader_init(struct script_reader *r, struct slice reply, uint
 	return n_ops > 0 || reply.len == 16 ? KOVA_OK : KOVA_EPROTO;
 }
 
-enum { TAIL = 64, TAIL_BYTES = 8 + 1 + 4 };
+enum { TAIL = 64, LEASED = 128, TAIL_BYTES = 8 + 1 + 4, LEASED_BYTES = 8 };
 
 /* What follows the record of an answer that has more to say. */
 static bool read_tail(struct script_reader *r, struct script_answer *a)
@@ -685,6 +733,18 @@ static bool read_tail(struct script_reader *r, struct script_answer *a)
 	return true;
 }
 
+/* What follows the tail of an allowed LEASE. */
+static bool read_leased(struct script_reader *r, struct script_answer *a)
+{
+	int64_t lease_us;
+
+	if (r->reply.len - r->at < LEASED_BYTES || !read_number(r->reply.ptr + r->at, &lease_us) || lease_us < 0)
+		return false;
+	a->lease_us = (uint64_t)lease_us;
+	r->at += LEASED_BYTES;
+	return true;
+}
+
 static bool read_record(struct script_reader *r, struct script_answer *a)
 {
 	const char *p = r->reply.ptr + r->at;
@@ -700,12 +760,15 @@ static bool read_record(struct script_reader *r, struct script_answer *a)
 		return false;
 	a->remaining = (uint64_t)remaining;
 	a->reset_us = (uint64_t)reset_us;
-	a->shadowed = status == SCRIPT_SHADOWED;
-	if ((status & ~(unsigned)TAIL) > SCRIPT_UNKNOWN)
-		return false;
-	a->status = (enum script_status)(status & ~(unsigned)TAIL);
 	r->at += RECORD_BYTES;
-	return (status & TAIL) == 0 || read_tail(r, a);
+	if ((status & TAIL) != 0 && !read_tail(r, a))
+		return false;
+	if ((status & LEASED) != 0 && !read_leased(r, a))
+		return false;
+	status &= ~(unsigned)(TAIL | LEASED);
+	a->status = (enum script_status)status;
+	a->shadowed = a->shadowed || status == SCRIPT_SHADOWED;
+	return status <= SCRIPT_UNKNOWN;
 }
 
 kova_status script_reader_next(struct script_reader *r, struct script_answer *ret_answer)

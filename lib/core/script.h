@@ -35,15 +35,27 @@ enum script_op_kind {
 };
 
 /*
- * A lease. The least that must be granted is the checks' cost (the same in each); up to `amount` is granted, but no
- * more than what is there divided by `sharers`, rounded down, at least the cost. The holder may spend it until `ttl_us`
- * after it sent the operation, on its own clock; Redis frees it SCRIPT_LEASE_MARGIN_US + ttl_us / 64 later than ttl_us
- * after it granted it, on its own. So no two clocks are compared. Until then refill is capped by what is outstanding.
- * Buckets, sliding windows (log) and calendars have leases; a check of another algorithm refuses with KOVA_ERANGE in
- * script_batch_add(). A calendar's lease that would outlive its window, and one more than SCRIPT_LEASES_MAX of a key,
- * are granted as an ordinary take of the cost: the answer's lease_us is 0.
+ * A lease (docs/leases.md has the proof that no interval is exceeded). The least that must be granted is the checks'
+ * cost; up to `amount` is granted, but no more than what is there divided by `sharers`, rounded down, at least the cost.
+ * If the cost doesn't fit it is refused as a take is. The holder may spend it until `ttl_us` after it sent the operation,
+ * on its own clock; Redis frees it script_lease_hold_us() after it granted it, on its own. So no two clocks are
+ * compared. Until then refill is capped by what is outstanding. UNLEASE is sent after the last permit was spent, not
+ * before; its checks name the keys, their cost says nothing. A lease that has ended or was returned, or that is
+ * outstanding on none of the keys, is SCRIPT_UNKNOWN and changes nothing.
+ * Buckets, sliding windows (log) and calendars have leases; with a check of another algorithm script_batch_add() refuses
+ * with KOVA_ERANGE and the batch is as before. Granted as an ordinary take of the cost, to be spent at once, with lease_us
+ * 0: a calendar's lease that would outlive its window, one more than SCRIPT_LEASES_MAX of a key or with the id of one
+ * outstanding, and one whose checks don't all take alike: costs that differ, a key named twice, a shadow check.
  */
 enum { SCRIPT_LEASE_ID_BYTES = 8, SCRIPT_LEASES_MAX = 32, SCRIPT_LEASE_MARGIN_US = 20000 };
+#define SCRIPT_LEASE_TTL_MIN_US UINT64_C(1000)
+#define SCRIPT_LEASE_TTL_MAX_US UINT64_C(10000000)
+
+/* From the grant until Redis frees it: ttl_us, 1/64 of it for clocks that run unevenly, and the margin. */
+static inline uint64_t script_lease_hold_us(uint64_t ttl_us)
+{
+	return ttl_us + ttl_us / 64 + SCRIPT_LEASE_MARGIN_US;
+}
 
 struct script_op {
 	enum script_op_kind kind;
@@ -55,9 +67,10 @@ struct script_op {
 	struct slice echo;        /* TAKE with id_key: stored with the id and answered again on a repeat */
 	struct slice permit;      /* concurrency: at most 65535 bytes, without ':', not "n"; empty: none */
 	uint64_t stamp_us;        /* GIVE: script_answer.now_us of the TAKE */
-	uint64_t amount;          /* REFUND: total to be given back; UINT64_MAX: all. LEASE, UNLEASE: above */
+	uint64_t amount;          /* REFUND: total to be given back; UINT64_MAX: all. LEASE, UNLEASE: see above,
+				   * 0..LIMIT_MAX */
 	unsigned char lease[SCRIPT_LEASE_ID_BYTES]; /* LEASE, UNLEASE: unique among the leases of a key */
-	uint64_t ttl_us;          /* LEASE: 1 ms to 10 s */
+	uint64_t ttl_us;          /* LEASE: SCRIPT_LEASE_TTL_MIN_US .. SCRIPT_LEASE_TTL_MAX_US */
 	uint32_t sharers;         /* LEASE: at least 1 */
 };
 
@@ -70,8 +83,8 @@ uint32_t script_batch_ops(const struct script_batch *b);
 
 /*
  * Appends one operation; copies what it needs. `now_us` is the agent's wall clock, for the choice
- * of a calendar's edges. KOVA_ETOOBIG: SCRIPT_OPS_MAX reached. KOVA_ENOMEM: the batch can only be
- * cleared. Checks of one operation that name the same key count as one, with the sum of their costs.
+ * of a calendar's edges. KOVA_ETOOBIG: SCRIPT_OPS_MAX reached. KOVA_ERANGE: a LEASE or UNLEASE of an
+ * algorithm that has none. KOVA_ENOMEM: the batch can only be cleared. Checks of one operation that name the same key count as one, with the sum of their costs.
  */
 KOVA_MUST_CHECK kova_status script_batch_add(struct script_batch *b, const struct script_op *op,
 					     uint64_t now_us);
@@ -88,7 +101,8 @@ enum script_status {
 	SCRIPT_SHADOWED, /* allowed, but a shadow check would have refused */
 	SCRIPT_REPEATED, /* allowed before under this id; `echo` is what was stored then */
 	SCRIPT_EDGES,    /* now_us is outside the calendar edges sent: send again with others */
-	SCRIPT_UNKNOWN,  /* REFUND: no such receipt; RELEASE, RENEW: no such permit (amount 0) */
+	SCRIPT_UNKNOWN,  /* REFUND: no such receipt; RELEASE, RENEW: no such permit; UNLEASE: no such lease
+			  * (amount 0) */
 };
 
 struct script_answer {
