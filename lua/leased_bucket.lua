@@ -5,8 +5,9 @@
 -- A bucket's debt is what is missing to full, what is outstanding included. So it never falls below that: tokens and
 -- outstanding together never exceed the burst (docs/leases.md has the proof).
 --
--- State    'L', '>I7I7': debt and the instant of which it is; of each lease its id (8 bytes), '>I4I7': amount and end, in
---          order of their ends. Once none is outstanding the key holds token_bucket.lua's integer again.
+-- State    'L', '>I7I7': debt, a multiple of the limit's scale, and the instant of which it is; of each lease its id
+--          (8 bytes), '>I4I7': amount and end, in order of their ends. Once none is outstanding the key holds
+--          token_bucket.lua's integer again.
 -- Refill   piecewise: up to each lease's end no further than what was outstanding then; only afterwards that lease is
 --          dropped. Refilled in one go, the time before its end would fill what it left.
 -- Limit    of token_bucket.lua. Lowered below what is outstanding: no tokens until enough has ended. Cap 0: the state is left
@@ -45,9 +46,17 @@ end
 local function leased_settle(s)
   if #s.leases == 0 then
     s.leases = nil
-    if s.time > now then
+    if s.time > now and s.debt > 0 then
       s.ahead = round_up(s.time, 100000) - tenth
     end
+  end
+end
+
+-- The limit was lowered: what is beyond it, and not outstanding, is forgotten, now.
+local function leased_cap(s, l)
+  local most = s.outstanding > l[1] and s.outstanding or l[1]
+  if s.debt > most then
+    s.debt, s.changed = most, true
   end
 end
 
@@ -67,10 +76,7 @@ function leased.load(text, l)
   end
   leased_advance(s, l)
   leased_settle(s)
-  local most = s.outstanding > l[1] and s.outstanding or l[1]
-  if s.debt > most then -- the limit was lowered
-    s.debt, s.changed = most, true
-  end
+  leased_cap(s, l)
   s.changed = s.changed or not s.leases -- so that the next plain batch finds an integer
   return s
 end
@@ -95,7 +101,7 @@ function leased.time(s, l, lack)
 end
 
 function leased.save(key, s, l)
-  local fields = {'L', pack_fields('>I7I7', s.debt, s.time)}
+  local fields = {'L', pack_fields('>I7I7', round_up(s.debt, l[4]) * l[4], s.time)}
   for i = 1, #s.leases do
     local lease = s.leases[i]
     fields[i + 2] = lease.id .. pack_fields('>I4I7', lease.amount / 1000000, lease.stop)
@@ -147,5 +153,6 @@ algorithms[0].unlease = function(s, l, id, back)
   back = back * 1000000 < amount and back * 1000000 or amount
   s.debt, s.outstanding = s.debt - back, s.outstanding - amount
   leased_settle(s)
+  leased_cap(s, l)
   return back / 1000000
 end

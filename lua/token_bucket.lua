@@ -242,6 +242,9 @@ local function bucket_give(s, l, cost)
     given = s.debt - s.outstanding
   end
   s.debt = s.debt - given
+  if s.debt == 0 then
+    s.ahead = nil
+  end
   return given / 1000000
 end
 

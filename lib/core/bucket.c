@@ -2,15 +2,12 @@
 
 #include <assert.h>
 
-#define STAMP_US UINT64_C(100000)
-
 static uint64_t divide_up(uint64_t a, uint64_t b)
 {
 	return a / b + (a % b != 0);
 }
 
-/* What is refilled from `from_us` to `to_us`; at most `most`. */
-static uint64_t credit_ut(const struct limit *l, uint64_t from_us, uint64_t to_us, uint64_t most)
+uint64_t bucket_credit_ut(const struct limit *l, uint64_t from_us, uint64_t to_us, uint64_t most)
 {
 	uint64_t quanta = to_us / l->quantum_us - from_us / l->quantum_us;
 
@@ -19,17 +16,16 @@ static uint64_t credit_ut(const struct limit *l, uint64_t from_us, uint64_t to_u
 	return quanta >= divide_up(most, l->quantum_ut) ? most : quanta * l->quantum_ut;
 }
 
-static uint64_t debt_now(const struct bucket *b, const struct limit *l, uint64_t now_us)
+uint64_t bucket_debt_ut(const struct bucket *b, const struct limit *l, uint64_t now_us)
 {
 	if (now_us < b->stamp_us)
 		return b->debt_ut;
-	return b->debt_ut - credit_ut(l, b->stamp_us, now_us, b->debt_ut);
+	return b->debt_ut - bucket_credit_ut(l, b->stamp_us, now_us, b->debt_ut);
 }
 
-/* A state later than now stays so: should the clock come back, nothing is refilled twice. */
-static void bucket_write(struct bucket *b, const struct limit *l, uint64_t now_us, uint64_t debt_ut)
+void bucket_set_debt(struct bucket *b, const struct limit *l, uint64_t now_us, uint64_t debt_ut)
 {
-	uint64_t stamp_us = now_us - now_us % STAMP_US;
+	uint64_t stamp_us = now_us - now_us % BUCKET_STAMP_US;
 
 	if (debt_ut == 0) {
 		*b = (struct bucket){0, 0};
@@ -38,7 +34,7 @@ static void bucket_write(struct bucket *b, const struct limit *l, uint64_t now_u
 	if (b->debt_ut > 0 && now_us < b->stamp_us)
 		stamp_us = b->stamp_us;
 	else
-		debt_ut += credit_ut(l, stamp_us, now_us, UINT64_MAX / 2);
+		debt_ut += bucket_credit_ut(l, stamp_us, now_us, UINT64_MAX / 2);
 	b->debt_ut = divide_up(debt_ut, l->scale_ut) * l->scale_ut;
 	b->stamp_us = stamp_us;
 }
@@ -46,11 +42,10 @@ static void bucket_write(struct bucket *b, const struct limit *l, uint64_t now_u
 void bucket_init_empty(struct bucket *b, const struct limit *l, uint64_t now_us)
 {
 	*b = (struct bucket){0, 0};
-	bucket_write(b, l, now_us, l->cap_ut);
+	bucket_set_debt(b, l, now_us, l->cap_ut);
 }
 
-/* µs from now until `lack_ut` more has been refilled. */
-static uint64_t time_us(const struct limit *l, uint64_t now_us, uint64_t lack_ut)
+uint64_t bucket_time_us(const struct limit *l, uint64_t now_us, uint64_t lack_ut)
 {
 	uint64_t quanta = divide_up(lack_ut, l->quantum_ut);
 	uint64_t us;
@@ -66,34 +61,34 @@ void bucket_take(struct bucket *b, const struct limit *l, uint64_t now_us, uint6
 {
 	struct limiter_verdict v = {.wait_us = VERDICT_NEVER};
 	uint64_t cost_ut = cost * LIMIT_UT;
-	uint64_t debt_ut = debt_now(b, l, now_us);
+	uint64_t debt_ut = bucket_debt_ut(b, l, now_us);
 
 	assert(cost >= 1 && cost <= LIMIT_MAX);
 	if (debt_ut > l->cap_ut) { /* the limit was lowered: what is beyond it is forgotten, now */
 		debt_ut = l->cap_ut;
 		if (debt_ut > 0)
-			bucket_write(b, l, now_us, debt_ut);
+			bucket_set_debt(b, l, now_us, debt_ut);
 	}
 	if (debt_ut + cost_ut <= l->cap_ut) {
 		debt_ut += cost_ut;
-		bucket_write(b, l, now_us, debt_ut);
+		bucket_set_debt(b, l, now_us, debt_ut);
 		v.allowed = true;
-		v.wait_us = (int64_t)time_us(l, now_us, LIMIT_UT - (l->cap_ut - debt_ut) % LIMIT_UT);
+		v.wait_us = (int64_t)bucket_time_us(l, now_us, LIMIT_UT - (l->cap_ut - debt_ut) % LIMIT_UT);
 	} else if (cost_ut <= l->cap_ut) {
-		v.wait_us = (int64_t)time_us(l, now_us, debt_ut + cost_ut - l->cap_ut);
+		v.wait_us = (int64_t)bucket_time_us(l, now_us, debt_ut + cost_ut - l->cap_ut);
 	}
 	v.remaining = (l->cap_ut - debt_ut) / LIMIT_UT;
-	v.reset_us = debt_ut > 0 ? time_us(l, now_us, debt_ut) : 0;
+	v.reset_us = debt_ut > 0 ? bucket_time_us(l, now_us, debt_ut) : 0;
 	*ret_verdict = v;
 }
 
 void bucket_give(struct bucket *b, const struct limit *l, uint64_t now_us, uint64_t cost)
 {
-	uint64_t debt_ut = debt_now(b, l, now_us);
+	uint64_t debt_ut = bucket_debt_ut(b, l, now_us);
 	uint64_t given_ut = cost * LIMIT_UT;
 
 	if (l->cap_ut == 0)
 		return;
 	debt_ut = debt_ut < l->cap_ut ? debt_ut : l->cap_ut;
-	bucket_write(b, l, now_us, debt_ut - (given_ut < debt_ut ? given_ut : debt_ut));
+	bucket_set_debt(b, l, now_us, debt_ut - (given_ut < debt_ut ? given_ut : debt_ut));
 }

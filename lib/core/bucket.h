@@ -10,6 +10,8 @@
 #include "core/limit.h"
 #include "core/verdict.h"
 
+#define BUCKET_STAMP_US UINT64_C(100000)
+
 /* All zeros: full. */
 struct bucket {
 	uint64_t debt_ut;  /* a multiple of the scale of the limit it was written under */
@@ -24,3 +26,17 @@ void bucket_take(struct bucket *b, const struct limit *l, uint64_t now_us, uint6
 
 /* Gives `cost` back, at most up to full. */
 void bucket_give(struct bucket *b, const struct limit *l, uint64_t now_us, uint64_t cost);
+
+/* ---- The arithmetic, for leased_bucket.c ---- */
+
+/* What is refilled from `from_us` to `to_us`, no less; at most `most`. */
+uint64_t bucket_credit_ut(const struct limit *l, uint64_t from_us, uint64_t to_us, uint64_t most);
+
+/* What is missing to full now. */
+uint64_t bucket_debt_ut(const struct bucket *b, const struct limit *l, uint64_t now_us);
+
+/* Makes it so. A state later than now stays so: should the clock come back, nothing is refilled twice. */
+void bucket_set_debt(struct bucket *b, const struct limit *l, uint64_t now_us, uint64_t debt_ut);
+
+/* µs from now until `lack_ut` more has been refilled; at most LIMIT_FOREVER_US. The limit is not 0. */
+uint64_t bucket_time_us(const struct limit *l, uint64_t now_us, uint64_t lack_ut);
