@@ -1,0 +1,241 @@
+"""Leases: keys that are asked for often are decided in the agents' memory, and the limits stay exact.
+
+The load is on few keys and far over what Redis is asked, so that nearly every decision rests on a lease.
+"""
+import signal
+import threading
+import time
+
+import checker
+import harness
+import load
+import shapes
+
+RATE, BURST = 2000, 1000
+POLICIES = [{"name": "b", "limit": RATE, "per": "1s", "burst": BURST},
+            {"name": "w", "algorithm": "sliding-window", "limit": RATE, "per": "1s"},
+            {"name": "l", "levels": [{"name": "tenant", "limit": RATE, "per": "1s", "burst": BURST},
+                                     {"name": "user", "limit": RATE // 2, "per": "1s", "burst": BURST // 2}]},
+            {"name": "d", "algorithm": "calendar", "limit": 5000, "per": "day"},
+            {"name": "quick", "limit": 500, "per": "1s", "burst": 1000},
+            {"name": "slow", "limit": 1000, "per": "1h", "burst": 1000},
+            {"name": "off", "limit": 1000, "per": "1h", "burst": 1000, "lease": "off"},
+            {"name": "small", "limit": 10, "per": "1s", "burst": 20}]
+
+
+def metric(agent, name):
+    for line in agent.http("GET", "/metrics").body.decode().splitlines():
+        if line.startswith(name + " "):
+            return float(line.split()[1])
+    raise AssertionError(f"no metric {name}")
+
+
+class Leases(harness.Case):
+    def start(self, count=2):
+        self.redis = self.start_redis()
+        policies = [{"on_outage": "deny", **policy} for policy in POLICIES]
+        config = {"redis": shapes.standalone(self.redis), "policies": policies}
+        self.agents = [self.start_agent(config) for _ in range(count)]
+        for agent in self.agents:
+            shapes.wait_for_redis(agent)
+
+    def storm(self, seconds, words, during=lambda: None, connections=24):
+        stop = threading.Event()
+        with load.Swarm(shapes.addresses(self.agents), connections) as swarm:
+            running = load.Background(swarm.run, seconds, words, stop=stop)
+            try:
+                during()
+            finally:
+                hits = running.result()
+        return hits
+
+    def calls(self):
+        return sum(metric(agent, "kova_script_calls_total") for agent in self.agents)
+
+    def leased(self):
+        return sum(metric(agent, "kova_lease_decisions_total") for agent in self.agents)
+
+
+class Exact(Leases):
+    def test_a_hot_bucket_on_two_agents(self):
+        self.start()
+        calls, begun = self.calls(), time.time()
+        hits = self.storm(5, ("KOVA.TAKE", "b", "hot"))
+        took = time.time() - begun
+        admitted = sum(hit.admitted for hit in hits)
+        self.assertIsNone(checker.bucket_violation(checker.admissions(hits), RATE, BURST))
+        self.assertGreater(len(hits), 2 * RATE)
+        self.assertGreater(self.leased(), len(hits) / 2)
+        self.assertLess(self.calls() - calls, len(hits) / 2)
+        if len(hits) > 2 * (BURST + RATE * took):  # the load was well over the limit
+            self.assertGreater(admitted, 0.9 * RATE * (took - 1))
+
+    def test_a_hot_window(self):
+        self.start()
+        hits = self.storm(4, ("KOVA.TAKE", "w", "hot"))
+        self.assertIsNone(checker.window_violation(checker.admissions(hits)[:20000], RATE, 1.0))
+        self.assertGreater(sum(hit.admitted for hit in hits), RATE)
+        self.assertGreater(self.leased(), 0)
+
+    def test_hot_levels(self):
+        self.start()
+        hits = self.storm(4, lambda n: ("KOVA.TAKE", "l", f"acme/user{n % 3}"))
+        self.assertIsNone(checker.bucket_violation(checker.admissions(hits), RATE, BURST))
+        for user in range(3):
+            mine = [hit for hit in hits if hit.words[2] == f"acme/user{user}"]
+            self.assertIsNone(checker.bucket_violation(checker.admissions(mine), RATE / 2, BURST / 2))
+        self.assertGreater(self.leased(), 0)
+
+    def test_a_calendar_is_used_up_and_not_more(self):
+        self.start()
+        hits = self.storm(6, ("KOVA.TAKE", "d", "hot"))
+        admitted = sum(hit.admitted for hit in hits)
+        self.assertLessEqual(admitted, 5000)
+        if len(hits) > 10000:
+            self.assertGreater(admitted, 4900)
+
+    def test_costs_and_other_commands_share_the_bucket(self):
+        self.start()
+        words = [("KOVA.TAKE", "slow", "hot"), ("KOVA.TAKE", "slow", "hot", "COST", 3),
+                 ("KOVA.TAKE", "slow", "hot", "AND", "b", "other"), ("KOVA.TAKE", "slow", "hot", "RECEIPT")]
+        hits = self.storm(3, lambda n: (*words[n % 4], *(("ID", f"i{n}") if n % 8 == 7 else ())))
+        admitted = sum(3 if "COST" in hit.words else 1 for hit in hits if hit.admitted)
+        self.assertLessEqual(admitted, 1000 + 3)
+        self.assertGreater(admitted, 900)
+
+
+class Small(Leases):
+    def test_a_small_limit_has_no_leases(self):
+        self.start(1)
+        hits = self.storm(2, ("KOVA.TAKE", "small", "hot"))
+        self.assertIsNone(checker.bucket_violation(checker.admissions(hits), 10, 20))
+        self.assertEqual(metric(self.agents[0], "kova_leases_total"), 0)
+
+    def test_a_flood_over_a_limit_costs_redis_nothing(self):
+        self.start(1)
+        calls = self.calls()
+        hits = self.storm(2, ("KOVA.TAKE", "small", "hot"))
+        self.assertGreater(len(hits), 1000)
+        self.assertLess(self.calls() - calls, 200)
+
+    def test_lease_off(self):
+        self.start(1)
+        self.storm(1, ("KOVA.TAKE", "off", "hot"))
+        self.assertEqual(metric(self.agents[0], "kova_leases_total"), 0)
+
+
+class Faults(Leases):
+    def test_an_agent_that_is_stopped_does_not_spend_what_has_ended(self):
+        self.start()
+
+        def during():
+            for _ in range(4):
+                time.sleep(0.4)
+                self.agents[0].send_signal(signal.SIGSTOP)
+                time.sleep(0.8)
+                self.agents[0].send_signal(signal.SIGCONT)
+        hits = self.storm(6, ("KOVA.TAKE", "b", "hot"), during)
+        # An answer of a stopped agent may come late; what it decided, it decided before or after the stop.
+        self.assertIsNone(checker.bucket_violation(checker.admissions(hits), RATE, BURST))
+        self.assertGreater(sum(hit.admitted for hit in hits), RATE)
+
+    def test_what_was_leased_before_a_long_stop_is_gone(self):
+        """The bucket is full again while an agent that holds a lease is stopped. Then all of it is taken at once by the
+        other, and the first goes on: it has requests to answer, and nothing to spend."""
+        self.start()
+        holder, other = self.agents
+        with holder.resp() as first, other.resp() as second:
+            for _ in range(8):  # a demand that is worth a large lease
+                first.pipeline([("KOVA.TAKE", "quick", "hot")] * 50)
+                time.sleep(0.05)
+            self.assertGreater(metric(holder, "kova_leases_total"), 0)
+            first.pipeline([("KOVA.TAKE", "quick", "hot")] * 20)
+            holder.send_signal(signal.SIGSTOP)
+            time.sleep(2.5)
+            begun = time.time()
+            taken = sum(reply[0] for reply in second.pipeline([("KOVA.TAKE", "quick", "hot")] * 1200))
+            self.assertGreaterEqual(taken, 1000)
+            first.send_raw(b"".join(first.encode("KOVA.TAKE", "quick", "hot") for _ in range(400)))
+            holder.send_signal(signal.SIGCONT)
+            late = sum(first.read()[0] for _ in range(400))
+            self.assertLessEqual(taken + late, 1000 + 500 * (time.time() - begun) + 1)
+
+    def test_a_killed_agents_lease_is_lost_only_for_its_time(self):
+        self.start()
+
+        def during():
+            for _ in range(3):
+                time.sleep(0.7)
+                agent = self.agents[0]
+                agent.kill()
+                self.agents[0] = self.start_agent(agent.config, directory=agent.directory)
+        hits = self.storm(5, ("KOVA.TAKE", "b", "hot"), during)
+        self.assertIsNone(checker.bucket_violation(checker.admissions(hits), RATE, BURST))
+        time.sleep(2.0)
+        self.assertEqual(self.agents[1].call("KOVA.PEEK", "b", "hot")[1], BURST)
+
+    def test_a_drained_agent_gives_its_leases_back(self):
+        self.start()
+        with self.agents[0].resp() as connection:
+            replies = connection.pipeline([("KOVA.TAKE", "slow", "hot")] * 100)
+        self.assertEqual(sum(reply[0] for reply in replies), 100)
+        self.assertGreater(metric(self.agents[0], "kova_leases_total"), 0)
+        self.assertEqual(self.agents[0].stop(), 0)
+        self.assertEqual(self.agents[1].call("KOVA.PEEK", "slow", "hot")[1], 900)
+
+    def test_an_idle_lease_goes_back(self):
+        self.start()
+        with self.agents[0].resp() as connection:
+            connection.pipeline([("KOVA.TAKE", "slow", "hot")] * 100)
+        harness.wait_for(lambda: self.agents[1].call("KOVA.PEEK", "slow", "hot")[1] == 900, "the unspent permits", 5)
+
+    def test_redis_goes_away_and_comes_back(self):
+        self.start(1)
+
+        def during():
+            time.sleep(1.0)
+            self.redis.send_signal(signal.SIGSTOP)
+            time.sleep(1.0)
+            self.redis.send_signal(signal.SIGCONT)
+        hits = self.storm(4, ("KOVA.TAKE", "b", "hot"), during)
+        self.assertIsNone(checker.bucket_violation(checker.admissions(hits), RATE, BURST))
+        self.assertGreater(sum(hit.admitted for hit in hits[-100:]), 0)
+
+
+class Changes(Leases):
+    def test_a_lowered_limit_is_in_force_at_once(self):
+        self.start(1)
+        agent = self.agents[0]
+        with agent.resp() as connection:
+            connection.pipeline([("KOVA.TAKE", "slow", "hot")] * 100)
+            answer = agent.http("PUT", "/v1/policies/slow", {"name": "slow", "limit": 1, "per": "1h", "burst": 1})
+            self.assertEqual(answer.status, 200)
+            replies = connection.pipeline([("KOVA.TAKE", "slow", "hot")] * 50)
+        self.assertLessEqual(sum(reply[0] for reply in replies), 1)
+
+    def test_a_remembered_refusal_is_dropped_when_the_limit_is_raised(self):
+        self.start(1)
+        agent = self.agents[0]
+        with agent.resp() as connection:
+            replies = connection.pipeline([("KOVA.TAKE", "slow", "hot", "COST", 100)] * 50)
+            self.assertEqual(replies[-1][0], 0)
+            agent.http("PUT", "/v1/policies/slow", {"name": "slow", "limit": 100000, "per": "1h", "burst": 100000})
+            self.assertEqual(connection.call("KOVA.TAKE", "slow", "hot", "COST", 100)[0], 1)
+
+    def test_usage_counts_what_leases_decided(self):
+        self.start(1)
+        with self.agents[0].resp() as connection:
+            replies = connection.pipeline([("KOVA.TAKE", "slow", "hot")] * 1500)
+        usage = self.agents[0].http("GET", "/v1/usage?policy=slow&key=hot").json()
+        self.assertEqual(usage["admitted"], sum(reply[0] for reply in replies))
+        self.assertEqual(usage["admitted"] + usage["refused"], 1500)
+
+    def test_peek_sees_what_is_leased_here(self):
+        self.start(1)
+        with self.agents[0].resp() as connection:
+            connection.pipeline([("KOVA.TAKE", "slow", "hot")] * 100)
+            self.assertEqual(connection.call("KOVA.PEEK", "slow", "hot")[1], 900)
+
+
+if __name__ == "__main__":
+    harness.main()
