@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/breaker.h"
 #include "core/bytes.h"
 #include "core/limit.h"
 
@@ -36,6 +37,8 @@ struct policy {
 		uint64_t max;    /* permits; 0: no bound */
 		uint64_t ttl_us; /* 1 ms..10 s */
 	} lease;
+	bool has_breaker;
+	struct breaker_rule breaker;
 	struct level *levels;
 	struct policy_stats *stats;
 };

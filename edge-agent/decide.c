@@ -19,6 +19,7 @@
 #include "control.h"
 #include "core/base64url.h"
 #include "engine.h"
+#include "feedback.h"
 #include "leases.h"
 #include "policy_stats.h"
 #include "usage.h"
@@ -424,6 +425,12 @@ static bool wait_in_line(struct request_state *s, uint64_t wait_ms)
 	return false;
 }
 
+static const enum reason refusals[] = {
+	[SCRIPT_LIMITED] = REASON_LIMITED,
+	[SCRIPT_HELD] = REASON_HELD,
+	[SCRIPT_BREAKER_OPEN] = REASON_BREAKER_OPEN,
+};
+
 static void refused(struct request_state *s, const struct group *g)
 {
 	struct answer *a = &s->request.answer;
@@ -431,7 +438,7 @@ static void refused(struct request_state *s, const struct group *g)
 
 	give_back(s, 0);
 	resolve_answer(a, &s->checks[g->first_check + g->answer.check], &g->answer, false);
-	a->reason = REASON_LIMITED;
+	a->reason = refusals[g->answer.why];
 	if (!takes(&s->request) || s->abandoned || never) {
 		request_done(s);
 		return;
@@ -464,6 +471,12 @@ static void answered_amount(struct request_state *s)
 			leases_forget(s->engine->leases, r->pairs[i].policy, r->pairs[i].key);
 			waiters_wake(s->engine->waiters, r->pairs[i].policy, r->pairs[i].key);
 		}
+	request_done(s);
+}
+
+static void fed_back(struct request_state *s)
+{
+	feedback_heard(s, (enum breaker_change)s->groups[0].answer.amount);
 	request_done(s);
 }
 
@@ -531,8 +544,10 @@ static void next_step(struct request_state *s)
 		ask_group(s, &s->groups[0], false, 0);
 		return;
 	}
-	if (!takes(&s->request) && s->request.kind != REQUEST_PEEK &&
-	    s->request.kind != REQUEST_THROTTLE)
+	if (s->request.kind == REQUEST_FEEDBACK)
+		fed_back(s);
+	else if (!takes(&s->request) && s->request.kind != REQUEST_PEEK &&
+		 s->request.kind != REQUEST_THROTTLE)
 		answered_amount(s);
 	else if (s->groups[0].answer.status == SCRIPT_REPEATED)
 		repeated(s);
@@ -651,6 +666,8 @@ void request_start(struct request_state *s)
 	}
 	if (s->wants_permit)
 		make_permit(s);
+	if (r->kind == REQUEST_FEEDBACK)
+		feedback_begins(s);
 	if (!takes(r) || !waiters_ahead(s)) {
 		ask(s, false, 0);
 		return;
@@ -700,6 +717,7 @@ static void begin(struct request_state *s)
 void decide(struct engine *e, struct request *r)
 {
 	struct request_state *s = state_of(r);
+	enum request_error error;
 	const char *message = "";
 
 	s->in_progress = true;
@@ -708,6 +726,8 @@ void decide(struct engine *e, struct request *r)
 		fail(s, REQUEST_UNAVAILABLE, "the agent is shutting down");
 	else if (!check_request(r, &message))
 		fail(s, REQUEST_RANGE, message);
+	else if ((error = feedback_check(s, &message)) != REQUEST_NO_ERROR)
+		fail(s, error, message);
 	else if (r->kind == REQUEST_REFUND && !open_receipt(s))
 		fail(s, REQUEST_MALFORMED, "not a receipt: give what RECEIPT returned");
 	else if (r->kind == REQUEST_THROTTLE && !make_throttle_limit(s))

@@ -42,6 +42,7 @@ struct check_ref {
 	uint64_t cost;
 	uint8_t pair;
 	uint8_t level_index;
+	const struct breaker_rule *breaker; /* NULL: none looks at this check */
 };
 
 /* The pairs of one Cluster slot (all pairs, without a Cluster): one operation of the script. */

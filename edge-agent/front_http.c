@@ -90,6 +90,7 @@ static const struct route routes[] = {
 	{METHOD_POST, PATH("/v1/acquire"), CHECK, front_limiter_acquire},
 	{METHOD_POST, PATH("/v1/release"), CHECK, front_limiter_release},
 	{METHOD_POST, PATH("/v1/renew"), CHECK, front_limiter_renew},
+	{METHOD_POST, PATH("/v1/feedback"), CHECK, front_limiter_feedback},
 	{METHOD_GET, PATH("/v1/policies"), ADMIN, handle_policies},
 	{METHOD_PUT, PATH("/v1/policies/"), ADMIN, handle_put_policy},
 	{METHOD_DELETE, PATH("/v1/policies/"), ADMIN, handle_delete_policy},

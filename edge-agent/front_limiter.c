@@ -144,6 +144,9 @@ static void answer_success(struct http_call *c, const struct answer *a)
 	case CALL_RENEW:
 		answer_amount(c, "renewed", a->amount != 0 ? "true" : "false");
 		return;
+	case CALL_FEEDBACK:
+		answer_amount(c, "ok", "true");
+		return;
 	}
 }
 
@@ -481,6 +484,129 @@ void front_limiter_release(struct http_call *c, const struct http_request *r)
 void front_limiter_renew(struct http_call *c, const struct http_request *r)
 {
 	serve_amount(c, r, REQUEST_RENEW, CALL_RENEW, read_permit);
+}
+
+/* ---- feedback ---- */
+
+struct feedback_body {
+	struct slice policy, key;
+	bool ok;
+	const json_t *retry_after; /* a number, or a string as in the field Retry-After */
+	int64_t status, latency_ms, remaining, reset_ms;
+};
+
+#define AT(field) offsetof(struct feedback_body, field)
+
+static const struct conf_option feedback_options[] = {
+	{.name = "policy",
+	 .type = CONF_BYTES,
+	 .required = true,
+	 .min = 1,
+	 .max = 64,
+	 .at = AT(policy),
+	 .text = "the policy's name"},
+	{.name = "key",
+	 .type = CONF_BYTES,
+	 .required = true,
+	 .min = 1,
+	 .max = REQUEST_KEY_MAX,
+	 .at = AT(key),
+	 .text = "whose request it was, 1 to 1024 bytes"},
+	{.name = "ok",
+	 .type = CONF_BOOL,
+	 .required = true,
+	 .at = AT(ok),
+	 .text = "whether the request succeeded"},
+	{.name = "status",
+	 .type = CONF_INT,
+	 .min = 100,
+	 .max = 599,
+	 .at = AT(status),
+	 .text = "its HTTP status"},
+	{.name = "retry_after",
+	 .type = CONF_RAW,
+	 .nullable = true,
+	 .at = AT(retry_after),
+	 .text = "seconds, or an HTTP-date"},
+	{.name = "latency_ms",
+	 .type = CONF_INT,
+	 .min = 0,
+	 .max = REQUEST_WAIT_MAX_MS,
+	 .at = AT(latency_ms),
+	 .text = "how long it took"},
+	{.name = "remaining",
+	 .type = CONF_INT,
+	 .min = 0,
+	 .max = LIMIT_MAX,
+	 .at = AT(remaining),
+	 .text = "how many more its server will take"},
+	{.name = "reset_ms",
+	 .type = CONF_INT,
+	 .min = 0,
+	 .max = REQUEST_RESET_MAX_MS,
+	 .at = AT(reset_ms),
+	 .text = "when it will take more"},
+};
+static const struct conf_table feedback_table = {.options = feedback_options,
+						 .n_options = sizeof feedback_options /
+							      sizeof feedback_options[0]};
+
+#undef AT
+
+/* `retry_after` as the text that the field would have. A number is written into `number`. */
+static bool retry_after_text(struct http_call *c, const json_t *value, char number[static 512],
+			     struct slice *ret_text)
+{
+	int len = 0;
+
+	if (value == NULL || json_is_null(value)) {
+		*ret_text = (struct slice){NULL, 0};
+		return true;
+	}
+	if (json_is_string(value)) {
+		*ret_text = (struct slice){json_string_value(value), json_string_length(value)};
+		return true;
+	}
+	if (json_is_integer(value))
+		len = snprintf(number, 512, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+	else if (json_is_real(value))
+		len = snprintf(number, 512, "%.9f", json_real_value(value));
+	else
+		call_problem(c, 400, "`retry_after` must be a number of seconds, or a string");
+	*ret_text = (struct slice){number, (size_t)len};
+	return len > 0;
+}
+
+static void serve_feedback(struct http_call *c, const struct feedback_body *body)
+{
+	char number[512];
+	struct slice retry_after;
+	struct request *r;
+
+	if (!retry_after_text(c, body->retry_after, number, &retry_after))
+		return;
+	r = request_begin(c, REQUEST_FEEDBACK, CALL_FEEDBACK);
+	if (r == NULL)
+		return;
+	r->pairs[r->n_pairs++] =
+		(struct request_pair){.policy = body->policy, .key = body->key, .cost = 1};
+	r->feedback = (struct request_feedback){
+		.ok = body->ok,
+		.retry_after = retry_after,
+		.has_remaining = body->remaining != CONF_ABSENT,
+		.remaining = body->remaining != CONF_ABSENT ? (uint64_t)body->remaining : 0,
+		.reset_ms = body->reset_ms != CONF_ABSENT ? (uint64_t)body->reset_ms : 0};
+	request_start(c, r);
+}
+
+void front_limiter_feedback(struct http_call *c, const struct http_request *h)
+{
+	json_t *whole = call_json(c, h);
+	struct feedback_body body = {0};
+
+	if (whole != NULL && call_read(c, whole, &feedback_table, &body))
+		serve_feedback(c, &body);
+	json_decref(whole); /* decide() has copied what it needs */
 }
 
 /* ---- check ---- */

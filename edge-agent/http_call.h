@@ -32,7 +32,7 @@ struct http_conn {
 };
 
 /* How a request's answer is to be written. */
-enum call_shape { CALL_TAKE, CALL_CHECK, CALL_ACQUIRE, CALL_REFUND, CALL_RELEASE, CALL_RENEW };
+enum call_shape { CALL_TAKE, CALL_CHECK, CALL_ACQUIRE, CALL_REFUND, CALL_RELEASE, CALL_RENEW, CALL_FEEDBACK };
 
 /* Zeroed at its start; lives in its exchange. */
 struct http_call {
@@ -101,6 +101,6 @@ bool call_path_part(struct http_call *c, const struct http_request *r, struct sl
 /* ---- handlers ---- */
 
 http_handler front_limiter_take, front_limiter_peek, front_limiter_refund, front_limiter_acquire,
-	front_limiter_release, front_limiter_renew, front_limiter_check;
+	front_limiter_release, front_limiter_renew, front_limiter_check, front_limiter_feedback;
 http_handler handle_policies, handle_put_policy, handle_delete_policy, handle_overrides,
 	handle_put_override, handle_delete_override, handle_members, handle_usage, handle_home;

@@ -58,6 +58,7 @@ struct lease_entry {
 	struct held asked;           /* while `asking`; good for this cost at least: */
 	uint64_t asked_cost;
 	bool asking;
+	bool dropped; /* while `asking`: what is granted goes back */
 	struct request_state *first, *last; /* pending */
 	struct lease_demand demand;
 	struct timer_entry timer;
@@ -65,7 +66,8 @@ struct lease_entry {
 	uint64_t beyond;            /* remaining in Redis beside the leases, when last heard */
 	uint64_t full_us;           /* when it is full again, as last heard */
 	uint64_t refused_until_us;  /* 0: no refusal is remembered */
-	uint64_t refused_cost;      /* ... of this cost and more */
+	uint64_t refused_cost;      /* ... of this cost and more ... */
+	enum reason refused_why;    /* ... because it is limited, or held */
 	uint64_t admitted, refused; /* costs that usage does not know yet */
 	size_t policy_len, key_len;
 	char name[]; /* policy, key */
@@ -296,7 +298,8 @@ static bool leasable(const struct request_state *s)
 		const struct check_ref *ref = &s->checks[i];
 		enum algorithm a = ref->limit->algorithm;
 
-		if (ref->policy->shadow || ref->policy->lease.off || ref->level->has_slots ||
+		if (ref->policy->shadow || ref->policy->lease.off || ref->policy->has_breaker ||
+		    ref->level->has_slots ||
 		    (a != ALGORITHM_TOKEN_BUCKET && a != ALGORITHM_SLIDING_WINDOW &&
 		     a != ALGORITHM_CALENDAR))
 			return false;
@@ -452,11 +455,11 @@ static void answer_refused(struct lease_entry *e, struct request_state *s)
 	struct answer *a = &s->request.answer;
 	uint64_t now = e->leases->now_us;
 
-	fill_shown(e, a, e->spent.left + e->next_one.left + e->beyond);
+	fill_shown(e, a, e->refused_why == REASON_HELD ? 0 : e->spent.left + e->next_one.left + e->beyond);
 	a->allowed = false;
 	a->retry_after_ms = (int64_t)((e->refused_until_us - now + 999) / 1000);
 	a->more_after_ms = a->retry_after_ms;
-	a->reason = REASON_LIMITED;
+	a->reason = e->refused_why;
 	memcpy(a->level, e->shown_level, strlen(e->shown_level) + 1);
 	e->policy->stats->refused++;
 	e->refused += s->request.pairs[0].cost;
@@ -572,6 +575,7 @@ static void remember_refusal(struct lease_entry *e, uint64_t cost, const struct 
 
 	e->refused_until_us = now_us(e->leases) + (wait_us < REFUSAL_MAX_US ? wait_us : REFUSAL_MAX_US);
 	e->refused_cost = cost;
+	e->refused_why = said->why == SCRIPT_HELD ? REASON_HELD : REASON_LIMITED;
 	e->beyond = said->remaining;
 	e->full_us = now_us(e->leases) + said->reset_us;
 }
@@ -611,6 +615,7 @@ static void on_lease(kova_status status, const struct script_answer *answer, voi
 	w->clock_is_old = true;
 	e->asking = false;
 	if (status != KOVA_OK || answer->check >= e->n_checks) {
+		e->dropped = false;
 		fail_pending(e);
 		return;
 	}
@@ -627,6 +632,11 @@ static void on_lease(kova_status status, const struct script_answer *answer, voi
 		else
 			grant_at_once(e, answer->amount);
 	}
+	if (e->dropped || (answer->status == SCRIPT_REFUSED && answer->why == SCRIPT_HELD)) {
+		e->dropped = false;
+		held_return(e, &e->spent);
+		held_return(e, &e->next_one);
+	}
 	serve_pending(e);
 }
 
@@ -637,7 +647,8 @@ void leases_refused(const struct request_state *s, const struct script_answer *s
 	struct leases *w = s->engine->leases;
 	struct lease_entry *e;
 
-	if (s->request.n_pairs != 1 || ref->limit->algorithm == ALGORITHM_CONCURRENCY)
+	if (s->request.n_pairs != 1 || ref->limit->algorithm == ALGORITHM_CONCURRENCY ||
+	    said->why == SCRIPT_BREAKER_OPEN) /* a trial's outcome may come any time */
 		return;
 	e = entry_find(w, hash_of(q->policy, q->key), q->policy, q->key);
 	if (e == NULL || e->asking || e->spent.left > 0)
@@ -660,6 +671,34 @@ void leases_forget(struct leases *w, struct slice policy, struct slice key)
 
 	if (e != NULL)
 		e->refused_until_us = 0;
+}
+
+static void drop(struct lease_entry *e)
+{
+	e->dropped = e->asking;
+	entry_reset(e);
+}
+
+/* Whether `e` is of the key path, or of one that begins with all of its parts. */
+static bool is_below(const struct lease_entry *e, struct slice policy, struct slice key)
+{
+	struct slice path = entry_key(e);
+
+	return slice_equal(entry_policy(e), policy) && path.len >= key.len &&
+	       memcmp(path.ptr, key.ptr, key.len) == 0 && (path.len == key.len || path.ptr[key.len] == '/');
+}
+
+void leases_drop(struct leases *w, const struct policy *policy, struct slice key)
+{
+	struct slice name = slice_of(policy->name);
+	struct lease_entry *e = policy->leveled ? NULL : find(w, name, key);
+
+	if (e != NULL)
+		drop(e);
+	for (size_t i = 0; i < BUCKETS && policy->leveled; i++)
+		for (e = w->buckets[i]; e != NULL; e = e->next)
+			if (is_below(e, name, key))
+				drop(e);
 }
 
 uint64_t leases_left(struct leases *w, struct slice policy, struct slice key)

@@ -11,6 +11,7 @@
 
 struct engine;
 struct leases;
+struct policy;
 struct request_state;
 struct script_answer;
 
@@ -45,6 +46,8 @@ void leases_refused(const struct request_state *s, const struct script_answer *s
 
 /* Something came back to the key: what was remembered is forgotten. */
 void leases_forget(struct leases *w, struct slice policy, struct slice key);
+/* Nothing is decided in memory any more for the key path, and those below it: what is leased goes back. */
+void leases_drop(struct leases *w, const struct policy *policy, struct slice key);
 /* Permits of the key that are leased and not spent. */
 uint64_t leases_left(struct leases *w, struct slice policy, struct slice key);
 /* Brings what was decided here for the key to the engine's usage. */

@@ -92,6 +92,11 @@ static void add_policy(const struct policy_stats *s, void *data)
 	p->others.queue_full += s->queue_full;
 	p->others.wait_timeouts += s->wait_timeouts;
 	p->others.abandoned += s->abandoned;
+	p->others.feedback_ok += s->feedback_ok;
+	p->others.feedback_error += s->feedback_error;
+	p->others.feedback_holds += s->feedback_holds;
+	p->others.breaker_opened += s->breaker_opened;
+	p->others.breaker_closed += s->breaker_closed;
 }
 
 static void write_outcome(struct metrics_writer *w, const char *policy, const char *outcome,
@@ -115,6 +120,16 @@ static void write_decisions(struct metrics_writer *w, const struct policies *p)
 		write_outcome(w, s->name, "refused", s->refused);
 		write_outcome(w, s->name, "outage", s->outage);
 		write_outcome(w, s->name, "shadow", s->shadow);
+	}
+}
+
+static void write_feedback(struct metrics_writer *w, const struct policies *p)
+{
+	metrics_family(w, "kova_feedback", METRIC_COUNTER, NULL,
+		       "Feedback on requests elsewhere, by policy and outcome.");
+	for (unsigned i = 0; i < p->n; i++) {
+		write_outcome(w, p->shown[i]->name, "ok", p->shown[i]->feedback_ok);
+		write_outcome(w, p->shown[i]->name, "error", p->shown[i]->feedback_error);
 	}
 }
 
@@ -162,6 +177,16 @@ static void collect_policies(struct metrics_writer *w, void *data)
 	write_policy_family(w, p, "kova_abandoned", METRIC_COUNTER,
 			    "Requests whose callers were gone before their answer.",
 			    offsetof(struct policy_stats, abandoned));
+	write_feedback(w, p);
+	write_policy_family(w, p, "kova_feedback_holds", METRIC_COUNTER,
+			    "Feedback that held its key: RETRYAFTER, or RESET with nothing remaining.",
+			    offsetof(struct policy_stats, feedback_holds));
+	write_policy_family(w, p, "kova_breaker_opened", METRIC_COUNTER,
+			    "Circuit breakers of keys that feedback through this agent opened.",
+			    offsetof(struct policy_stats, breaker_opened));
+	write_policy_family(w, p, "kova_breaker_closed", METRIC_COUNTER,
+			    "Circuit breakers of keys that feedback through this agent closed.",
+			    offsetof(struct policy_stats, breaker_closed));
 	free(p);
 }
 

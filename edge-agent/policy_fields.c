@@ -2,6 +2,8 @@
 
 #include <stddef.h>
 
+#include "core/breaker.h"
+
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 #define LATER(name_)                                          \
 	{                                                     \
@@ -145,6 +147,45 @@ const struct conf_table lease_table = {
 	.n_options = COUNT(lease_options),
 };
 
+static const struct conf_option breaker_options[] = {
+	{.name = "failures",
+	 .type = CONF_INT,
+	 .at = offsetof(struct breaker_fields, failures),
+	 .fallback = "5",
+	 .min = 1,
+	 .max = BREAKER_OF_MAX,
+	 .text = "so many failures, at most `of` ..."},
+	{.name = "of",
+	 .type = CONF_INT,
+	 .at = offsetof(struct breaker_fields, of),
+	 .fallback = "10",
+	 .min = 1,
+	 .max = BREAKER_OF_MAX,
+	 .text = "... among the last so many outcomes open it"},
+	{.name = "open",
+	 .type = CONF_DURATION,
+	 .at = offsetof(struct breaker_fields, open),
+	 .fallback = "30s",
+	 .min = 10,
+	 .max = 86400000,
+	 .text = "for so long every take is refused, and a trial without feedback counts"},
+	{.name = "trials",
+	 .type = CONF_INT,
+	 .at = offsetof(struct breaker_fields, trials),
+	 .fallback = "1",
+	 .min = 1,
+	 .max = BREAKER_TRIALS_MAX,
+	 .text = "takes let through after that, until their feedback comes"},
+};
+
+const struct conf_table breaker_table = {
+	.title = "A policy's `breaker`",
+	.text = "Refuses every take of a key whose requests fail elsewhere, as feedback says, until trials succeed "
+		"([Feedback](feedback.md)). A policy with a breaker has no leases.",
+	.options = breaker_options,
+	.n_options = COUNT(breaker_options),
+};
+
 static const struct conf_option policy_options[] = {
 	{.name = "name",
 	 .type = CONF_NAME,
@@ -219,12 +260,18 @@ static const struct conf_option policy_options[] = {
 	 .otherwise = "`auto`",
 	 .form = "`auto`, `off` or object",
 	 .text = "whether permits of much-used keys may be leased, and how many for how long"},
+	{.name = "breaker",
+	 .type = CONF_RAW,
+	 .at = offsetof(struct policy_fields, breaker),
+	 .table = &breaker_table,
+	 .otherwise = "none",
+	 .form = "object",
+	 .text = "a circuit breaker for each key, fed by feedback"},
 	LATER("global"),
 	LATER("weights"),
 	LATER("weight"),
 	LATER("ceiling"),
 	LATER("adaptive"),
-	LATER("breaker"),
 	LATER("envoy"),
 };
 

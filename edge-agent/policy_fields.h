@@ -24,6 +24,11 @@ struct lease_fields {
 	int64_t ttl; /* ms */
 };
 
+struct breaker_fields {
+	int64_t failures, of, trials;
+	int64_t open; /* ms */
+};
+
 struct policy_fields {
 	const char *name;
 	int algorithm;             /* enum algorithm */
@@ -40,6 +45,7 @@ struct policy_fields {
 	} wait;
 	const json_t *durability;
 	const json_t *lease;
+	const json_t *breaker;
 	bool shadow;
 };
 
@@ -53,7 +59,8 @@ struct override_fields {
 	int64_t until; /* ms since the epoch */
 };
 
-extern const struct conf_table policy_table, level_table, plan_table, lease_table, override_table;
+extern const struct conf_table policy_table, level_table, plan_table, lease_table, breaker_table,
+	override_table;
 
 /* NULL-terminated, by enum algorithm; by policy_fields.scope. */
 extern const char *const policy_algorithm_names[];

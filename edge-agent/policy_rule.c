@@ -304,6 +304,32 @@ static void lease_read(const struct reading *in, struct policy *p)
 	p->lease.ttl_us = (uint64_t)f.ttl * 1000;
 }
 
+static void breaker_read(const struct reading *in, struct policy *p)
+{
+	const struct conf_path path = {.up = in->path, .key = "breaker"};
+	const json_t *value = in->fields->breaker;
+	size_t errors = in->r->n_errors;
+	struct breaker_fields f = {0};
+
+	if (value == NULL)
+		return;
+	if (json_is_object(value))
+		conf_read(in->r, &path, value, &breaker_table, &f);
+	else
+		conf_fail(in->r, in->path, "breaker", CONF_AT_VALUE,
+			  "`breaker` must be an object as { \"failures\": 5, \"of\": 10, \"open\": \"30s\", "
+			  "\"trials\": 1 }");
+	if (in->r->n_errors != errors)
+		return;
+	if (f.failures > f.of)
+		conf_fail(in->r, &path, NULL, CONF_AT_VALUE, "`failures` must be at most `of`, %d", (int)f.of);
+	p->has_breaker = true;
+	p->breaker = (struct breaker_rule){.failures = (uint8_t)f.failures,
+					   .of = (uint8_t)f.of,
+					   .trials = (uint8_t)f.trials,
+					   .open_us = (uint64_t)f.open * 1000};
+}
+
 /* The fields that concern the whole policy. */
 static void policy_check(const struct reading *in)
 {
@@ -343,6 +369,7 @@ static void rule_read(const struct reading *in, struct policy_rule *rule)
 {
 	policy_fill(rule, in->fields);
 	lease_read(in, &rule->policy);
+	breaker_read(in, &rule->policy);
 	if (in->fields->levels != NULL) {
 		levels_read(in, rule);
 		return;

@@ -16,6 +16,7 @@ enum {
 	REQUEST_RECEIPT_MAX = 65536,
 	REQUEST_PERMIT_MAX = 64,
 	REQUEST_WAIT_MAX_MS = 86400000,
+	REQUEST_RESET_MAX_MS = 86400000,
 };
 
 enum request_kind {
@@ -26,6 +27,7 @@ enum request_kind {
 	REQUEST_RELEASE,
 	REQUEST_RENEW,
 	REQUEST_THROTTLE, /* CL.THROTTLE */
+	REQUEST_FEEDBACK,
 };
 
 struct request_pair {
@@ -37,6 +39,16 @@ struct request_pair {
 /* CL.THROTTLE's own limit: it names no policy. Checked by decide(). */
 struct request_throttle {
 	int64_t max_burst, count, period_s, quantity;
+};
+
+/* FEEDBACK: what became of a request elsewhere. */
+struct request_feedback {
+	bool ok;
+	bool has_remaining;
+	struct slice retry_after; /* empty: none; parsed by decide() */
+	uint64_t remaining;       /* 0..LIMIT_MAX */
+	uint64_t reset_ms;        /* 0..REQUEST_RESET_MAX_MS */
+	uint64_t hold_us;         /* decide()'s own: how long the key is held; 0: not at all */
 };
 
 enum reason {
@@ -57,7 +69,7 @@ enum request_error {
 	REQUEST_MALFORMED, /* -ERR, 400: answer.message says what is allowed */
 	REQUEST_RANGE,     /* -RANGE, 400 */
 	REQUEST_NO_POLICY, /* -NOPOLICY, 404 */
-	REQUEST_UNAVAILABLE, /* -ERR, 503: refund/release/renew that could not reach the store */
+	REQUEST_UNAVAILABLE, /* -ERR, 503: refund/release/renew/feedback that could not reach the store */
 };
 
 enum { ANSWER_TEXT_MAX = 160 };
@@ -80,16 +92,17 @@ struct answer {
 	struct slice receipt; /* owned by the request; empty when none */
 	struct slice permit;  /* owned by the request; empty when none */
 	int64_t hold_ms;
-	int64_t amount; /* refund: given back; release, renew: 1 or 0 */
+	int64_t amount; /* refund: given back; release, renew: 1 or 0; feedback: enum breaker_change */
 };
 
 struct request {
 	/* Filled in by the front; every slice is borrowed until decide() returns. */
 	enum request_kind kind;
-	uint8_t n_pairs; /* 1..REQUEST_PAIRS_MAX; RELEASE and RENEW: 1; REFUND: 0; THROTTLE: 1, key only */
+	uint8_t n_pairs; /* 1..REQUEST_PAIRS_MAX; RELEASE, RENEW, FEEDBACK: 1; REFUND: 0; THROTTLE: 1, key only */
 	bool want_receipt;
 	struct request_pair pairs[REQUEST_PAIRS_MAX];
 	struct request_throttle throttle;
+	struct request_feedback feedback;
 	uint64_t wait_ms;      /* 0: do not wait */
 	struct slice id;       /* empty: none */
 	struct slice permit;   /* RELEASE, RENEW */

@@ -67,6 +67,14 @@ static bool holds_permits(const struct level *l)
 	return l->has_slots || l->limit.algorithm == ALGORITHM_CONCURRENCY;
 }
 
+/* No further level of the policy looks at this key. A breaker and feedback concern this one alone. */
+static bool is_deepest(const struct policy *p, uint8_t level, struct slice key)
+{
+	struct slice path;
+
+	return level + 1 == p->n_levels || !keyspace_path(key, level + 1U, p->n_levels, &path);
+}
+
 /* What a policy can't do, as text, or NULL. */
 static const char *wrong_kind(const struct policy *p, enum request_kind kind)
 {
@@ -114,12 +122,15 @@ static enum resolution add_level(struct request_state *s, const struct policy *p
 				.level_index = index};
 	bool added = true;
 
+	if (p->has_breaker && is_deepest(p, index, s->request.pairs[pair].key))
+		ref.breaker = &p->breaker;
 	if (s->request.kind != REQUEST_RELEASE && s->request.kind != REQUEST_RENEW)
 		added = checks_add(s, ref);
 	else if (l->limit.algorithm == ALGORITHM_CONCURRENCY)
 		added = checks_add(s, ref);
-	if (added && l->has_slots) {
+	if (added && l->has_slots && s->request.kind != REQUEST_FEEDBACK) {
 		ref.limit = &l->slots;
+		ref.breaker = NULL;
 		added = checks_add(s, ref);
 	}
 	s->wants_permit |= holds_permits(l);
@@ -146,6 +157,8 @@ static enum resolution resolve_pair(struct request_state *s, uint8_t pair)
 
 		if (!keyspace_path(q->key, i, p->n_levels, &path))
 			break;
+		if (s->request.kind == REQUEST_FEEDBACK && !is_deepest(p, i, q->key))
+			continue;
 		if (p->has_overrides)
 			o = catalogue_override(s->catalogue, p, i, path, now_ms);
 		if (o != NULL && o->banned)
@@ -315,7 +328,7 @@ static const enum script_op_kind script_kind[] = {
 	[REQUEST_TAKE] = SCRIPT_TAKE,	    [REQUEST_PEEK] = SCRIPT_PEEK,
 	[REQUEST_REFUND] = SCRIPT_REFUND,   [REQUEST_ACQUIRE] = SCRIPT_TAKE,
 	[REQUEST_RELEASE] = SCRIPT_RELEASE, [REQUEST_RENEW] = SCRIPT_RENEW,
-	[REQUEST_THROTTLE] = SCRIPT_TAKE,
+	[REQUEST_THROTTLE] = SCRIPT_TAKE,   [REQUEST_FEEDBACK] = SCRIPT_FEEDBACK,
 };
 
 static bool takes(const struct request *r)
@@ -340,7 +353,8 @@ bool resolve_operation(struct request_state *s, struct group *g, struct script_o
 		e->scratch[i] = (struct script_check){.limit = ref->limit,
 						      .key = {at, len},
 						      .cost = ref->cost,
-						      .shadow = ref->policy != NULL && ref->policy->shadow};
+						      .shadow = ref->policy != NULL && ref->policy->shadow,
+						      .breaker = ref->breaker};
 		at += len;
 	}
 	ret_op->checks = e->scratch;
@@ -357,6 +371,12 @@ bool resolve_operation(struct request_state *s, struct group *g, struct script_o
 	if (r->kind == REQUEST_THROTTLE && r->throttle.quantity == 0)
 		ret_op->kind = SCRIPT_PEEK;
 	ret_op->amount = r->refund_amount < 0 ? UINT64_MAX : (uint64_t)r->refund_amount;
+	if (r->kind == REQUEST_FEEDBACK) {
+		ret_op->ok = r->feedback.ok;
+		ret_op->hold_us = r->feedback.hold_us;
+		ret_op->amount = r->feedback.has_remaining ? r->feedback.remaining : UINT64_MAX;
+		return true;
+	}
 	if (r->kind == REQUEST_RELEASE || r->kind == REQUEST_RENEW)
 		ret_op->permit = r->permit;
 	else if (s->wants_permit)

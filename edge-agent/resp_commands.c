@@ -16,6 +16,8 @@ static const struct resp_command_entry commands[] = {
 	 "Holds a permit for another while"},
 	{"kova.refund", resp_limiter_refund, -2, COMMAND_CHECK | COMMAND_WRITE, 0, 0, 0, "limiter",
 	 "Gives back what a receipt says was taken"},
+	{"kova.feedback", resp_limiter_feedback, -4, COMMAND_CHECK | COMMAND_WRITE, 2, 2, 1, "limiter",
+	 "Tells what became of a request elsewhere"},
 	{"cl.throttle", resp_limiter_throttle, -5, COMMAND_CHECK | COMMAND_WRITE, 1, 1, 1, "limiter",
 	 "Rate limiting by GCRA, as redis-cell has it"},
 	{"ping", server_ping, -1, 0, 0, 0, 0, "connection", "Returns PONG or its argument"},
@@ -30,7 +32,6 @@ static const struct resp_command_entry commands[] = {
 	{"quit", server_quit, -1, COMMAND_NOAUTH, 0, 0, 0, "connection", "Closes the connection"},
 	{"reset", server_reset, 1, COMMAND_NOAUTH, 0, 0, 0, "connection",
 	 "Brings the connection into its first state"},
-	{"kova.feedback", resp_limiter_later, -1, COMMAND_LATER, 0, 0, 0, "limiter", ""},
 	{"kova.pool.next", resp_limiter_later, -1, COMMAND_LATER, 0, 0, 0, "pool", ""},
 	{"kova.pool.report", resp_limiter_later, -1, COMMAND_LATER, 0, 0, 0, "pool", ""},
 };

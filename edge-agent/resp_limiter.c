@@ -13,6 +13,7 @@ struct arguments {
 	struct request *request;
 	uint32_t at;
 	bool cost_given, wait_given, id_given, receipt_given;
+	bool status_given, retry_given, latency_given, reset_given; /* FEEDBACK */
 };
 
 /* NULL: the reply was an error. */
@@ -249,6 +250,81 @@ void resp_limiter_refund(const struct resp_call *call)
 	r->receipt = call->argv[1];
 	r->refund_amount = amount;
 	session_decide(call->session, r, REPLY_AMOUNT);
+}
+
+/* ---- Feedback ---- */
+
+static bool option_number(struct arguments *a, const char *name, const char *usage, int64_t min,
+			  int64_t max, bool *given, uint64_t *ret_value)
+{
+	int64_t value;
+
+	if (!option_fits(a, 1, *given, usage) || !number(a->call, a->at + 1, name, min, max, &value))
+		return false;
+	*given = true;
+	*ret_value = (uint64_t)value;
+	a->at += 2;
+	return true;
+}
+
+static bool option_retry_after(struct arguments *a)
+{
+	if (!option_fits(a, 1, a->retry_given, "RETRYAFTER value"))
+		return false;
+	a->retry_given = true;
+	a->request->feedback.retry_after = a->call->argv[a->at + 1];
+	a->at += 2;
+	return true;
+}
+
+static bool feedback_option(struct arguments *a)
+{
+	struct slice word = a->call->argv[a->at];
+	struct request_feedback *f = &a->request->feedback;
+	uint64_t unused; /* checked, and of no consequence */
+
+	if (resp_word_is(word, "retryafter"))
+		return option_retry_after(a);
+	if (resp_word_is(word, "remaining"))
+		return option_number(a, "REMAINING", "REMAINING n", 0, LIMIT_MAX, &f->has_remaining,
+				     &f->remaining);
+	if (resp_word_is(word, "reset"))
+		return option_number(a, "RESET", "RESET ms", 0, REQUEST_RESET_MAX_MS, &a->reset_given,
+				     &f->reset_ms);
+	if (resp_word_is(word, "status"))
+		return option_number(a, "STATUS", "STATUS code", 100, 599, &a->status_given, &unused);
+	if (resp_word_is(word, "latency"))
+		return option_number(a, "LATENCY", "LATENCY ms", 0, REQUEST_WAIT_MAX_MS, &a->latency_given,
+				     &unused);
+	session_error(a->call->session, "ERR",
+		      "syntax error: '%s' is no option; allowed are STATUS code, RETRYAFTER value, "
+		      "LATENCY ms, REMAINING n and RESET ms",
+		      session_quote(word).text);
+	return false;
+}
+
+void resp_limiter_feedback(const struct resp_call *call)
+{
+	struct arguments a = {.call = call, .at = 4};
+	bool ok = resp_word_is(call->argv[3], "ok");
+
+	if (!ok && !resp_word_is(call->argv[3], "error")) {
+		session_error(call->session, "ERR", "syntax error: the outcome must be OK or ERROR, not '%s'",
+			      session_quote(call->argv[3]).text);
+		return;
+	}
+	a.request = new_request(call, REQUEST_FEEDBACK);
+	if (a.request == NULL)
+		return;
+	add_pair(a.request, &call->argv[1]);
+	a.request->feedback.ok = ok;
+	while (a.at < call->argc) {
+		if (!feedback_option(&a)) {
+			request_free(a.request);
+			return;
+		}
+	}
+	session_decide(call->session, a.request, REPLY_OK);
 }
 
 void resp_limiter_throttle(const struct resp_call *call)

@@ -337,5 +337,8 @@ void reply_write(struct buf *b, const struct request *r, enum reply_shape shape,
 	case REPLY_THROTTLE:
 		write_throttle(b, r);
 		break;
+	case REPLY_OK:
+		resp_write_simple(b, "OK");
+		break;
 	}
 }

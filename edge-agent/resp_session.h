@@ -18,7 +18,7 @@
 enum { SESSION_NAME_MAX = 64 };
 
 /* How the answer of a request is written. */
-enum reply_shape { REPLY_TAKE, REPLY_ACQUIRE, REPLY_AMOUNT, REPLY_THROTTLE };
+enum reply_shape { REPLY_TAKE, REPLY_ACQUIRE, REPLY_AMOUNT, REPLY_THROTTLE, REPLY_OK };
 
 struct reply_slot {
 	struct request *request; /* owned; its owner is the session while it is in progress, then
@@ -118,7 +118,7 @@ struct resp_command_entry {
 const struct resp_command_entry *resp_command_find(struct slice name);
 /* resp_limiter.c */
 resp_handler resp_limiter_take, resp_limiter_peek, resp_limiter_refund, resp_limiter_acquire, resp_limiter_release,
-	resp_limiter_renew, resp_limiter_throttle, resp_limiter_later;
+	resp_limiter_renew, resp_limiter_throttle, resp_limiter_feedback, resp_limiter_later;
 /* resp_server.c */
 resp_handler server_ping, server_echo, server_hello, server_auth, server_select, server_quit,
 	server_reset, server_info;

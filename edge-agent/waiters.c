@@ -27,7 +27,8 @@ struct wait_queue {
 	struct wait_place *first, *last;
 	uint32_t n;
 	unsigned together; /* how many may ask in one call */
-	struct answer refusal; /* the numbers of the last one */
+	struct answer refusal; /* the last one ... */
+	uint64_t refused_ms;   /* ... and when it came, loop ms */
 	size_t policy_len, key_len;
 	char name[]; /* policy, key */
 };
@@ -353,8 +354,21 @@ void waiters_refused(struct request_state *s, int64_t wait_us)
 		if (p->prev != NULL) /* the one in front said it already */
 			continue;
 		p->queue->refusal = s->request.answer;
+		p->queue->refused_ms = now_ms;
 		try_at(w, p->queue, now_ms + retry_ms(s, wait_us));
 	}
+}
+
+/* A limit may have room when the queue is tried next; a hold and a breaker say until when there is none. */
+static int64_t time_left_ms(const struct wait_queue *q, uint64_t now_ms)
+{
+	int64_t ms = q->refusal.retry_after_ms;
+
+	if (q->refusal.reason == REASON_HELD || q->refusal.reason == REASON_BREAKER_OPEN)
+		ms -= (int64_t)(now_ms - q->refused_ms);
+	else if (q->try_at.place > 0 && q->try_at.at > now_ms)
+		ms = (int64_t)(q->try_at.at - now_ms);
+	return ms < 1 ? 1 : ms;
 }
 
 void waiters_refusal(const struct request_state *s, struct answer *a)
@@ -369,13 +383,10 @@ void waiters_refusal(const struct request_state *s, struct answer *a)
 		if (q == NULL)
 			continue;
 		*a = q->refusal;
-		if (a->retry_after_ms < 1)
-			a->retry_after_ms = 1;
-		if (q->try_at.place > 0 && q->try_at.at > now_ms)
-			a->retry_after_ms = (int64_t)(q->try_at.at - now_ms);
-		a->more_after_ms = a->retry_after_ms;
+		a->retry_after_ms = a->more_after_ms = time_left_ms(q, now_ms);
 		a->allowed = false;
-		a->reason = REASON_LIMITED;
+		if (a->reason != REASON_HELD && a->reason != REASON_BREAKER_OPEN)
+			a->reason = REASON_LIMITED;
 		return;
 	}
 }

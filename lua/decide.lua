@@ -6,19 +6,24 @@
 -- operation is undone in these, so it writes nothing. Layout of the program and of the reply: README.md.
 -- C side: lib/core/script.c
 
-local TAKE, PEEK, GIVE, REFUND, RELEASE, LEASE, UNLEASE = 1, 2, 3, 4, 5, 7, 8 -- 6: RENEW
+local TAKE, PEEK, GIVE, REFUND, RELEASE, LEASE, UNLEASE, FEEDBACK = 1, 2, 3, 4, 5, 7, 8, 9 -- 6: RENEW
 local REFUSED, ALLOWED, SHADOWED, REPEATED, EDGES, UNKNOWN, TAIL, LEASED = 0, 1, 2, 3, 4, 5, 64, 128
+local HELD, BREAKER_OPEN = 8, 16 -- with REFUSED: why
 local states, order = {}, {}
+local breakers, breaker_order = {}, {}
 
 local function flush(s)
   if s.dirty then
     algorithms[s.limit.algorithm].save(s.key, s, s.limit)
     s.dirty = false
+    if s.hold then
+      hold_save(s)
+    end
   end
 end
 
--- The state of a key as `limit` sees it.
-local function state_of(ref, limit)
+-- The state of a key as `limit` sees it. `hold_ref`: where its hold is, if not in the key itself.
+local function state_of(ref, limit, hold_ref)
   local index = ref < 2147483648 and ref or ref - 2147483648 + n_strings
   local s = states[index]
   if s and s.limit == limit then
@@ -26,25 +31,53 @@ local function state_of(ref, limit)
   end
   local key = keys[index]
   local text = strings[index]
+  local hold = hold_ref and hold_split(strings[hold_ref] or nil)
   if s then -- the limit changed within the batch
     flush(s)
-    text = index <= n_strings and call('GET', key)
+    text, hold = index <= n_strings and call('GET', key), s.hold
   else
     order[#order + 1] = index
   end
+  if not hold_ref then
+    hold, text = hold_split(text or nil)
+  end
   s = algorithms[limit.algorithm].load(key, text or nil, limit)
-  s.key, s.limit = key, limit
+  s.key, s.limit, s.hold_key = key, limit, hold_ref and keys[hold_ref]
+  if hold and hold > now then
+    s.hold = hold
+  elseif hold and not hold_ref and limit[1] > 0 then
+    s.changed = true -- so that the next plain batch finds a plain state
+  end
   states[index] = s
   return s
+end
+
+local function breaker_of(ref)
+  local b = breakers[ref]
+  if not b then
+    b = breaker_load(strings[ref] or nil)
+    b.key = keys[ref]
+    breakers[ref] = b
+    breaker_order[#breaker_order + 1] = b
+  end
+  return b
 end
 
 local function read_checks(n, kind)
   local checks = {}
   for i = 1, n do
     local c = {}
-    local limit, budget
-    c.ref, limit, c.index, c.shadow, c.cost, at = unpack_fields('<I4HHBd', program, at)
-    c.limit = limits[limit]
+    local limit, budget, flags
+    c.ref, limit, c.index, flags, c.cost, at = unpack_fields('<I4HHBd', program, at)
+    c.limit, c.shadow = limits[limit], flags % 2
+    if flags % 4 >= 2 then
+      c.hold_ref, at = unpack_fields('<I4', program, at)
+    end
+    if flags % 8 >= 4 then
+      local rule, breaker = {}
+      breaker, rule.failures, rule.of, rule.trials, rule.open, at = unpack_fields('<I4BBBd', program, at)
+      c.breaker, c.rule = breaker_of(breaker), rule
+    end
     if kind == REFUND then
       c.budget_ref, budget, at = unpack_fields('<I4H', program, at)
       c.budget_limit = limits[budget]
@@ -77,6 +110,8 @@ local function read_operation()
     op.lease, op.ttl, op.hold, op.sharers, at = unpack_fields('<c8ddd', program, at)
   elseif op.kind == UNLEASE then
     op.lease, at = unpack_fields('<c8', program, at)
+  elseif op.kind == FEEDBACK then
+    op.ok, op.hold, at = unpack_fields('<Bd', program, at)
   end
   op.checks = read_checks(n, op.kind)
   return op
@@ -114,6 +149,23 @@ local function untake(checks)
   end
 end
 
+-- µs until the check has room, 0: now, -1: never; and, if something else than the limit refuses it, what.
+local function wait_of(c)
+  local s = c.state
+  local wait = algorithms[c.limit.algorithm].wait(s, c.limit, c.cost)
+  if wait < 0 then
+    return wait, 0
+  end
+  if s.hold then
+    return s.hold - now, HELD
+  end
+  local open = c.breaker and breaker_wait(c.breaker, c.rule) or 0
+  if open > 0 then
+    return open, BREAKER_OPEN
+  end
+  return wait, 0
+end
+
 -- Takes from every check that has room, in memory. Returns the check that refuses for the longest, and the first shadow
 -- check without room.
 local function try(op, n_op)
@@ -121,8 +173,9 @@ local function try(op, n_op)
   for i = 1, #op.checks do
     local c = op.checks[i]
     local algorithm = algorithms[c.limit.algorithm]
-    local s = state_of(c.ref, c.limit)
-    c.state, c.wait = s, algorithm.wait(s, c.limit, c.cost)
+    local s = state_of(c.ref, c.limit, c.hold_ref)
+    c.state = s
+    c.wait, c.why = wait_of(c)
     if c.wait == 0 then
       algorithm.take(s, c.limit, c.cost, op.permit or format('~%d.%d.%d', nonce, n_op, i))
       c.taken = true
@@ -173,12 +226,15 @@ local function mark(checks, taken)
     if (taken and c.taken) or c.state.changed then
       c.state.dirty = true
     end
+    if taken and c.taken and c.breaker then
+      breaker_take(c.breaker, c.rule)
+    end
   end
 end
 
 local function refused(op, c, wait)
   local left, _, reset = algorithms[c.limit.algorithm].left(c.state, c.limit)
-  return record(REFUSED, c.index, left, wait, reset), true, wait
+  return record(REFUSED + c.why, c.index, c.why > 0 and 0 or left, wait, reset), true, wait
 end
 
 -- What a lease may take of each check beyond the cost that was taken: no more than an equal part of what was there.
@@ -246,7 +302,9 @@ local function take(op, n_op, before_refused, before_wait)
     return refused(op, refuses, (chained and wait >= 0 and before_wait > wait) and before_wait or wait)
   end
   if chained then
-    return refused(op, least(op.checks), before_wait)
+    local c = least(op.checks)
+    c.why = 0
+    return refused(op, c, before_wait)
   end
   local answer
   if shadowed then
@@ -266,7 +324,7 @@ end
 
 local function load_states(checks)
   for i = 1, #checks do
-    checks[i].state = state_of(checks[i].ref, checks[i].limit)
+    checks[i].state = state_of(checks[i].ref, checks[i].limit, checks[i].hold_ref)
   end
 end
 
@@ -291,6 +349,9 @@ local function give_back(op)
     local c = op.checks[i]
     local n = give(c, c.cost, op.stamp, op.permit)
     given = n > given and n or given
+    if c.breaker then
+      breaker_give(c.breaker, c.rule, op.stamp)
+    end
   end
   if op.id then
     call('DEL', key_of(op.id))
@@ -393,7 +454,41 @@ local function permit_operation(op)
   return answer_amount(done == 1 and ALLOWED or UNKNOWN, op.checks, done)
 end
 
-local others = {[GIVE] = give_back, [REFUND] = refund, [UNLEASE] = unlease}
+-- Leaves no more than `most`: the server that the key stands for counts less than we do.
+local function lower(c, n_op, most)
+  local s, l = c.state, c.limit
+  if l.algorithm == 0 then
+    local debt = l[1] - most * 1000000
+    if debt > s.debt then
+      s.debt, s.dirty = debt, true
+    end
+    return
+  end
+  local left = algorithms[l.algorithm].left(s, l)
+  if left > most then
+    algorithms[l.algorithm].take(s, l, left - most, format('~%d.%d.%d', nonce, n_op, 1))
+    s.dirty = true
+  end
+end
+
+-- What became of a request elsewhere. A limit of 0 lets nothing pass anyway, and its state is left alone.
+local function feedback(op, n_op)
+  local c = op.checks[1]
+  local change = c.breaker and breaker_feed(c.breaker, c.rule, op.ok == 1) or SAME
+  load_states(op.checks)
+  local s = c.state
+  if c.limit[1] > 0 then
+    if op.amount >= 0 then
+      lower(c, n_op, op.amount)
+    end
+    if op.hold > 0 and now + op.hold > (s.hold or 0) then
+      s.hold, s.dirty = now + op.hold, true
+    end
+  end
+  return answer_amount(ALLOWED, op.checks, change)
+end
+
+local others = {[GIVE] = give_back, [REFUND] = refund, [UNLEASE] = unlease, [FEEDBACK] = feedback}
 local reply, was_refused, was_wait = {pack_fields('<dd', nonce, now)}, false, 0
 for i = 1, n_ops do
   local op = plain_ops and read_plain(i) or read_operation()
@@ -405,10 +500,15 @@ for i = 1, n_ops do
     reply[i + 1], was_refused, was_wait = take(op, i, was_refused, was_wait)
   else
     was_refused = false
-    reply[i + 1] = (others[op.kind] or permit_operation)(op)
+    reply[i + 1] = (others[op.kind] or permit_operation)(op, i)
   end
 end
 for i = 1, #order do
   flush(states[order[i]])
+end
+for i = 1, #breaker_order do
+  if breaker_order[i].dirty then
+    breaker_save(breaker_order[i])
+  end
 end
 return table.concat(reply)

@@ -7,7 +7,7 @@
 --          of a second, modulo 10^9 of them (3.2 years); the debt is the one that, refilled from then on, is right
 --          now. code names the scale, the largest of 1, 10, 1000, 10^6 that divides every debt of this limit. So the
 --          text is an integer of at most 63 bits unless the burst is huge, and Redis needs no string object for it.
---          A key with leases holds another text, which begins with 'L': leased_bucket.lua.
+--          A key with leases holds another text, which begins with 'L': leased_bucket.lua; one that is held, with 'H'.
 -- Refill   in whole quanta counted from the epoch, so none is lost however often it is asked. A clock that went back to
 --          before the state's time refills nothing, and the state keeps that time: should the clock come back, what
 --          passed meanwhile is not refilled twice.
@@ -20,7 +20,7 @@ local since = now % 100000                  -- ... and for how long, µs
 local cycle = tenth % 1000000000
 local cycle_text = format('%09d', cycle)
 local expiry_texts = {} -- by second: many keys of a batch expire in the same one
-local plain_ops         -- a plain batch that met a key with leases: decide.lua takes it as any other
+local plain_ops         -- a plain batch that met a key with leases or a hold: decide.lua takes it as any other
 
 -- Nearly every batch is plain: each operation takes from one token bucket, without extras. This loop is the arithmetic
 -- of the functions below written out, so that a decision calls nothing but what reads and writes its key.
@@ -62,9 +62,12 @@ if plain == 1 then
             ahead = ahead or {}
             ahead[key] = 1000000000 - ago
           end
-        elseif sub(text, 1, 1) == 'L' then -- nothing is written yet
-          plain_ops = ops
-          break
+        else
+          local first = sub(text, 1, 1)
+          if first == 'L' or first == 'H' then -- nothing is written yet
+            plain_ops = ops
+            break
+          end
         end
       end
     end

@@ -25,6 +25,7 @@ enum {
 #define NO_OP UINT32_MAX
 
 enum op_flags { OP_CHAINED = 1, OP_ID = 2, OP_RECEIPT = 4, OP_PERMIT = 8 };
+enum check_flags { CHECK_SHADOW = 1, CHECK_HOLD = 2, CHECK_BREAKER = 4 };
 
 /* Finds a key's reference again; a slot of an earlier batch is empty. */
 struct key_slot {
@@ -341,16 +342,18 @@ static char *put_op_head(char *p, enum script_op_kind kind, unsigned flags, unsi
 	return put_double(put_number(put_u16(p, n_checks), stamp_us), amount);
 }
 
-static char *put_check(char *p, uint32_t ref, unsigned limit, unsigned index, bool shadow, uint64_t cost)
+static char *put_check(char *p, uint32_t ref, unsigned limit, unsigned index, unsigned flags, uint64_t cost)
 {
 	p = put_u16(put_u16(put_u32(p, ref), limit), index);
-	return put_number(put_u8(p, shadow), cost);
+	return put_number(put_u8(p, flags), cost);
 }
 
 enum {
 	OP_HEAD_BYTES = 1 + 1 + 2 + 8 + 8,
 	CHECK_BYTES = 4 + 2 + 2 + 1 + 8,
 	CHECK_COST_AT = 4 + 2 + 2 + 1,
+	GUARDS_BYTES = 4 + 4 + 3 + 8,
+	FEEDBACK_BYTES = 1 + 8,
 	BUDGET_BYTES = 4 + 2,
 	OP_EXTRAS_BYTES = 4 + 4 + 4 + 8 + 2,
 	LEASE_NUMBERS_BYTES = 3 * 8,
@@ -391,7 +394,7 @@ static bool make_general(struct script_batch *b)
 		return false;
 	for (uint32_t i = 0; i < b->n_ops; i++, from += PLAIN_BYTES) {
 		p = put_op_head(p, SCRIPT_TAKE, 0, 1, 0, 0);
-		p = put_check(p, get_u16(from + 2), get_u16(from), 0, false, (uint64_t)get_double(from + 4));
+		p = put_check(p, get_u16(from + 2), get_u16(from), 0, 0, (uint64_t)get_double(from + 4));
 	}
 	buf_took(&general, p);
 	buf_release(&b->program);
@@ -403,7 +406,7 @@ static bool make_general(struct script_batch *b)
 static bool is_plain(const struct script_op *op)
 {
 	return op->kind == SCRIPT_TAKE && op->n_checks == 1 && !op->chained && op->id_key.len == 0 &&
-	       op->receipt_key.len == 0 && !op->checks[0].shadow &&
+	       op->receipt_key.len == 0 && !op->checks[0].shadow && op->checks[0].breaker == NULL &&
 	       op->checks[0].limit->algorithm == ALGORITHM_TOKEN_BUCKET;
 }
 
@@ -420,15 +423,15 @@ static bool add_plain(struct script_batch *b, const struct script_check *c, uint
 	return true;
 }
 
-/* The key of the refund budget of a state: "k:<a>…" → "k:f<a>…". */
-static struct key_slot *budget_key(struct script_batch *b, struct slice key, bool other)
+/* A key that goes with that of a state: "k:<a>…" → "k:<letter><a>…". */
+static struct key_slot *aside_key(struct script_batch *b, const char *letter, struct slice key, bool other)
 {
 	struct buf name = {0};
 	struct key_slot *k = NULL;
 
 	assert(key.len > 2);
 	buf_add(&name, key.ptr, 2);
-	buf_add(&name, "f", 1);
+	buf_add(&name, letter, 1);
 	buf_add(&name, key.ptr + 2, key.len - 2);
 	if (!buf_failed(&name))
 		k = key_find(b, buf_slice(&name), other);
@@ -455,10 +458,42 @@ static bool add_budget(struct script_batch *b, const struct script_check *c, uin
 	if (c->limit->algorithm == ALGORITHM_CALENDAR)
 		budget = *c->limit;
 	limit = limit_find(b, &budget, now_us);
-	k = budget_key(b, c->key, is_log(&budget));
+	k = aside_key(b, "f", c->key, is_log(&budget));
 	if (limit == 0 || k == NULL)
 		return false;
 	buf_took(&b->program, put_u16(put_u32(p, k->ref), limit));
+	return true;
+}
+
+static unsigned check_flags(const struct script_check *c)
+{
+	return (c->shadow ? CHECK_SHADOW : 0) | (is_log(c->limit) ? CHECK_HOLD : 0) |
+	       (c->breaker != NULL ? CHECK_BREAKER : 0);
+}
+
+/* Where the check's hold is, unless it is in the state's own text, and its breaker. */
+static bool add_guards(struct script_batch *b, const struct script_check *c)
+{
+	const struct breaker_rule *rule = c->breaker;
+	const struct key_slot *k;
+	char *p = buf_reserve(&b->program, GUARDS_BYTES);
+
+	if (p == NULL)
+		return false;
+	if (is_log(c->limit)) {
+		k = aside_key(b, "h", c->key, false);
+		if (k == NULL)
+			return false;
+		p = put_u32(p, k->ref);
+	}
+	if (rule != NULL) {
+		k = aside_key(b, "o", c->key, false);
+		if (k == NULL)
+			return false;
+		p = put_u8(put_u8(put_u8(put_u32(p, k->ref), rule->failures), rule->of), rule->trials);
+		p = put_number(p, rule->open_us);
+	}
+	buf_took(&b->program, p);
 	return true;
 }
 
@@ -487,8 +522,10 @@ static bool add_check(struct script_batch *b, const struct script_op *op, unsign
 	}
 	k->op = b->n_ops;
 	k->check_at = (uint32_t)b->program.len;
-	buf_took(&b->program, put_check(p, k->ref, limit, index, c->shadow, c->cost));
+	buf_took(&b->program, put_check(p, k->ref, limit, index, check_flags(c), c->cost));
 	++*n_written;
+	if (check_flags(c) > CHECK_SHADOW && !add_guards(b, c))
+		return false;
 	return op->kind != SCRIPT_REFUND || add_budget(b, c, now_us);
 }
 
@@ -573,7 +610,7 @@ static bool add_head(struct script_batch *b, const struct script_op *op, uint64_
 	uint32_t id_ref = 0;
 	double amount = op->amount > LIMIT_FOREVER_US ? -1 : (double)op->amount;
 	char *p = buf_reserve(&b->program,
-			      OP_HEAD_BYTES + OP_EXTRAS_BYTES + LEASE_BYTES + op->echo.len + op->permit.len);
+			      OP_HEAD_BYTES + OP_EXTRAS_BYTES + LEASE_BYTES + FEEDBACK_BYTES + op->echo.len + op->permit.len);
 
 	assert(op->echo.len < UINT32_MAX / 2 && op->permit.len <= UINT16_MAX);
 	if (op->id_key.len > 0) {
@@ -595,6 +632,8 @@ static bool add_head(struct script_batch *b, const struct script_op *op, uint64_
 		p = put_slice(put_u16(p, (unsigned)op->permit.len), op->permit);
 	if (is_lease(op->kind))
 		p = put_lease(p, op);
+	if (op->kind == SCRIPT_FEEDBACK)
+		p = put_number(put_u8(p, op->ok), op->hold_us);
 	buf_took(&b->program, p);
 	return true;
 }
@@ -711,7 +750,7 @@ kova_status script_reader_init(struct script_reader *r, struct slice reply, uint
 	return n_ops > 0 || reply.len == 16 ? KOVA_OK : KOVA_EPROTO;
 }
 
-enum { TAIL = 64, LEASED = 128, TAIL_BYTES = 8 + 1 + 4, LEASED_BYTES = 8 };
+enum { WHY_SHIFT = 3, WHY = 3 << WHY_SHIFT, TAIL = 64, LEASED = 128, TAIL_BYTES = 8 + 1 + 4, LEASED_BYTES = 8 };
 
 /* What follows the record of an answer that has more to say. */
 static bool read_tail(struct script_reader *r, struct script_answer *a)
@@ -765,10 +804,11 @@ static bool read_record(struct script_reader *r, struct script_answer *a)
 		return false;
 	if ((status & LEASED) != 0 && !read_leased(r, a))
 		return false;
-	status &= ~(unsigned)(TAIL | LEASED);
+	a->why = (enum script_refusal)((status & WHY) >> WHY_SHIFT);
+	status &= ~(unsigned)(TAIL | LEASED | WHY);
 	a->status = (enum script_status)status;
 	a->shadowed = a->shadowed || status == SCRIPT_SHADOWED;
-	return status <= SCRIPT_UNKNOWN;
+	return status <= SCRIPT_UNKNOWN && a->why <= SCRIPT_BREAKER_OPEN;
 }
 
 kova_status script_reader_next(struct script_reader *r, struct script_answer *ret_answer)

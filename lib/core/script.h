@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/breaker.h"
 #include "core/bytes.h"
 #include "core/limit.h"
 #include "core/status.h"
@@ -21,6 +22,7 @@ struct script_check {
 	struct slice key;          /* Redis key of this check's state (keyspace.h) */
 	uint64_t cost;             /* 1..LIMIT_MAX */
 	bool shadow;               /* never refuses; takes only if it fits */
+	const struct breaker_rule *breaker; /* TAKE, PEEK, GIVE, FEEDBACK: of this key; borrowed; NULL: none */
 };
 
 enum script_op_kind {
@@ -32,6 +34,8 @@ enum script_op_kind {
 	SCRIPT_RENEW,   /* concurrency: `permit` lives for hold again */
 	SCRIPT_LEASE,   /* takes from all checks or none, for `lease` to spend later: see below */
 	SCRIPT_UNLEASE, /* ends `lease`; `amount`, what was not spent of it, goes back */
+	SCRIPT_FEEDBACK, /* one check: the outcome `ok` for its breaker; nothing is taken for `hold_us`, unless it is held
+			  * for longer; no more than `amount` is left of it (UINT64_MAX: as it is) */
 };
 
 /*
@@ -72,6 +76,8 @@ struct script_op {
 	unsigned char lease[SCRIPT_LEASE_ID_BYTES]; /* LEASE, UNLEASE: unique among the leases of a key */
 	uint64_t ttl_us;          /* LEASE: SCRIPT_LEASE_TTL_MIN_US .. SCRIPT_LEASE_TTL_MAX_US */
 	uint32_t sharers;         /* LEASE: at least 1 */
+	bool ok;                  /* FEEDBACK */
+	uint64_t hold_us;         /* FEEDBACK; 0: no hold */
 };
 
 struct script_batch;
@@ -105,15 +111,20 @@ enum script_status {
 			  * (amount 0) */
 };
 
+/* What refused. */
+enum script_refusal { SCRIPT_LIMITED, SCRIPT_HELD, SCRIPT_BREAKER_OPEN };
+
 struct script_answer {
 	enum script_status status;
+	enum script_refusal why; /* SCRIPT_REFUSED; unless it is SCRIPT_LIMITED, nothing remains */
 	uint16_t check;    /* the one that refuses for the longest, or the one with the least remaining; from the
 			    * wire, so compare it with the number of checks */
 	uint64_t remaining;
 	int64_t wait_us;   /* refused: until it would fit (−1: never); allowed: until one more is there */
 	uint64_t reset_us;
 	uint64_t now_us;   /* Redis's clock */
-	uint64_t amount;   /* REFUND, GIVE, UNLEASE: given back now; RELEASE, RENEW: 1 or 0; LEASE: granted */
+	uint64_t amount;   /* REFUND, GIVE, UNLEASE: given back now; RELEASE, RENEW: 1 or 0; LEASE: granted;
+			    * FEEDBACK: enum breaker_change */
 	uint64_t lease_us; /* LEASE: ttl_us, or 0: granted as an ordinary take of the cost */
 	bool shadowed;     /* SCRIPT_SHADOWED, or SCRIPT_REPEATED of such an answer */
 	struct slice echo; /* SCRIPT_REPEATED; points into the reply */
