@@ -1,7 +1,7 @@
 /*
  * What a decision costs Redis by the decide script, beside plain GET and beside a script of one key a call
  * (bench/one_key_bucket.lua), in interleaved rounds on the same server; what writing and reading a call costs the agent; and
- * the memory of a bucket. Figures are CPU time of redis-server a decision, from the kernel's accounting: medians over the
+ * the memory of a bucket. Also what a lease costs, and a decision on keys that have leases outstanding. Figures are CPU time of redis-server a decision, from the kernel's accounting: medians over the
  * rounds of each ratio to the one-key script, for absolute figures drift.
  *
  * usage: script_bench [ROUNDS]     (in the source directory)
@@ -15,10 +15,10 @@
 #include "dice.h"
 #include "script_rig.h"
 
-enum { KEYS = 100000, DECISIONS = 32000, IN_FLIGHT = 64, ROUNDS_MAX = 101, SUBJECTS = 6 };
+enum { KEYS = 100000, DECISIONS = 32000, IN_FLIGHT = 64, ROUNDS_MAX = 101, SUBJECTS = 9, HOT = 64 };
 
 static struct script_rig rig;
-static struct limit limit;
+static struct limit limit, hot_limit;
 static struct dice dice = {1};
 static char one_key_sha[41];
 
@@ -106,6 +106,55 @@ static void run_batches(bool unused, unsigned n)
 	}
 }
 
+/* A lease of each of the first `n` keys and, if `returns`, its return in a call of its own. */
+static void lease_keys(unsigned n, bool returns)
+{
+	static char name[HOT][64];
+	static uint64_t last_id;
+	struct script_check check[HOT];
+	struct script_op op[HOT] = {0};
+	struct script_answer answer[HOT];
+
+	for (unsigned j = 0; j < n; j++) {
+		check[j] = (struct script_check){.limit = &hot_limit, .key = {name[j], 0}, .cost = 1};
+		check[j].key.len = key_name(KEYS + j, name[j]);
+		op[j] = (struct script_op){.kind = SCRIPT_LEASE, .checks = &check[j], .n_checks = 1, .amount = 100,
+					   .ttl_us = SCRIPT_LEASE_TTL_MAX_US, .sharers = 1};
+		last_id++;
+		memcpy(op[j].lease, &last_id, sizeof op[j].lease);
+	}
+	script_rig_run(&rig, op, n, answer);
+	for (unsigned j = 0; j < n && returns; j++)
+		op[j].kind = SCRIPT_UNLEASE;
+	if (returns)
+		script_rig_run(&rig, op, n, answer);
+}
+
+static void run_leases(bool unused, unsigned n)
+{
+	(void)unused;
+	for (unsigned i = 0; i < DECISIONS; i += 2 * n)
+		lease_keys(n, true);
+}
+
+static void run_on_leased(bool unused, unsigned n)
+{
+	static char name[HOT][64];
+	struct script_check check[HOT];
+	struct script_op op[HOT];
+	struct script_answer answer[HOT];
+
+	(void)unused;
+	lease_keys(n, false);
+	for (unsigned j = 0; j < n; j++) {
+		check[j] = (struct script_check){.limit = &hot_limit, .key = {name[j], 0}, .cost = 1};
+		check[j].key.len = key_name(KEYS + j, name[j]);
+		op[j] = (struct script_op){.kind = SCRIPT_TAKE, .checks = &check[j], .n_checks = 1};
+	}
+	for (unsigned i = 0; i < DECISIONS; i += n)
+		script_rig_run(&rig, op, n, answer);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(bool is_script, unsigned n);
@@ -118,6 +167,9 @@ static const struct {
 	{"decide, 8 a call", run_batches, false, 8},
 	{"decide, 32 a call", run_batches, false, 32},
 	{"decide, 64 a call", run_batches, false, 64},
+	{"lease or its return, 1 a call", run_leases, false, 1},
+	{"lease or its return, 64 a call", run_leases, false, HOT},
+	{"decide, 64 a call, keys with leases", run_on_leased, false, HOT},
 };
 
 static int compare(const void *a, const void *b)
@@ -272,7 +324,8 @@ int main(int argc, char **argv)
 
 	rounds = rounds < 1 ? 1 : rounds > ROUNDS_MAX ? ROUNDS_MAX : rounds;
 	limit = (struct limit){.limit = 10, .per_us = 1000000, .burst = 20};
-	if (limit_init(&limit) != KOVA_OK)
+	hot_limit = (struct limit){.limit = 1000000, .per_us = 1000000, .burst = 1000000};
+	if (limit_init(&limit) != KOVA_OK || limit_init(&hot_limit) != KOVA_OK)
 		abort();
 	script_rig_start(&rig);
 	load_one_key_script();
