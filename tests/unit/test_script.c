@@ -96,6 +96,41 @@ Test(script, a_plain_program)
 	script_batch_free(b);
 }
 
+/* A batch that was plain until then; the second lease's checks don't take alike. */
+Test(script, a_program_with_leases)
+{
+	struct script_batch *b = script_batch_new();
+	struct limit l = bucket(10);
+	struct script_check c[2] = {{.limit = &l, .key = SLICE("k:b{a}"), .cost = 2},
+				    {.limit = &l, .key = SLICE("k:b{b}"), .cost = 2}};
+	struct script_op op = {.kind = SCRIPT_LEASE, .checks = c, .n_checks = 1, .amount = 16, .lease = "lease-1",
+			       .ttl_us = 500000, .sharers = 4};
+	struct slice program;
+
+	add_take(b, &l, "k:b{a}", 1);
+	add(b, &op);
+	op.n_checks = 2;
+	c[1].cost = 3;
+	add(b, &op);
+	op.kind = SCRIPT_UNLEASE;
+	op.n_checks = 1;
+	add(b, &op);
+	program = parse(script_batch_command(b, false, 7)).at[5];
+	cr_assert_eq(program.len, 17 + 41 + 37 + (20 + 32 + 17) + (20 + 32 + 2 * 17) + (20 + 8 + 17));
+	program.ptr += 17 + 41 + 37;
+	program.len -= 17 + 41 + 37;
+	expect_hex(program, "07" "00" "0100" "0000000000000000" "0000000000003040" "6c656173652d3100"
+			    "0000000080841e41" "00000000881b2041" "0000000000001040"
+			    "01000000" "0100" "0000" "00" "0000000000000040"
+			    "07" "00" "0200" "0000000000000000" "0000000000003040" "6c656173652d3100"
+			    "0000000000000000" "0000000000000000" "0000000000000000"
+			    "01000000" "0100" "0000" "00" "0000000000000040"
+			    "02000000" "0100" "0100" "00" "0000000000000840"
+			    "08" "00" "0100" "0000000000000000" "0000000000003040" "6c656173652d3100"
+			    "01000000" "0100" "0000" "00" "0000000000000040");
+	script_batch_free(b);
+}
+
 Test(script, the_body_is_sent_when_asked_for)
 {
 	struct script_batch *b = script_batch_new();
@@ -225,7 +260,9 @@ static void put_reply(struct buf *b)
 	put_record(b, SCRIPT_REFUSED, 3, 0, -1, 5);
 	put_record(b, SCRIPT_REPEATED | 64, 0, 7, 8, 9);
 	put_tail(b, 0, SCRIPT_SHADOWED, SLICE("echo"));
-	put_record(b, SCRIPT_ALLOWED, 65535, 1e9, 0, 0);
+	put_record(b, SCRIPT_ALLOWED | 64 | 128, 65535, 1e9, 0, 0);
+	put_tail(b, 17, 0, SLICE(""));
+	put(b, 500000);
 }
 
 static kova_status read_all(struct slice reply, uint32_t n, struct script_answer *ret_answer)
@@ -250,7 +287,8 @@ Test(script, a_reply_is_read)
 	cr_assert(a[1].status == SCRIPT_REPEATED && a[1].shadowed && a[1].remaining == 7);
 	cr_assert(slice_equal(a[1].echo, SLICE("echo")));
 	cr_assert(a[2].status == SCRIPT_ALLOWED && a[2].check == 65535 && a[2].remaining == 1000000000);
-	cr_assert(a[2].echo.len == 0 && !a[2].shadowed);
+	cr_assert(a[2].echo.len == 0 && !a[2].shadowed && a[2].amount == 17 && a[2].lease_us == 500000);
+	cr_assert(a[1].lease_us == 0);
 	buf_release(&b);
 }
 
