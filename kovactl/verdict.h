@@ -12,13 +12,16 @@
 #include "output.h"
 #include "session.h"
 
+/* The receipt of 16 pairs with the longest names and keys has 23384 characters. */
+enum { VERDICT_RECEIPT_MAX = 24 * 1024 };
+
 struct verdict {
 	bool allowed;
 	int64_t remaining, limit;
 	int64_t retry_after_ms; /* -1: it can never fit */
 	int64_t reset_after_ms;
 	char reason[96];
-	char receipt[96]; /* empty: none */
+	char receipt[VERDICT_RECEIPT_MAX]; /* empty: none */
 };
 
 /* From take's array of six, or seven with a receipt. KOVA_EPROTO: it is no such array. */
