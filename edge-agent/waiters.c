@@ -305,7 +305,8 @@ static void leave_queue(struct waiters *w, struct wait_place *p, bool granted)
 	}
 	if (granted && q->together < CHAIN_MAX)
 		q->together *= 2;
-	if (granted && !queue_is_asking(q))
+	/* Who was asking and got nothing (its caller is gone, its time is up) leaves nobody behind to be refused. */
+	if (!queue_is_asking(q) && (granted || q->try_at.place == 0))
 		try_at(w, q, uv_now(w->engine->loop));
 }
 
