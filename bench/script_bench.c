@@ -114,7 +114,7 @@ static const struct {
 } subjects[SUBJECTS] = {
 	{"GET, 64 in flight", run_single, false, 0},
 	{"one-key script, 64 in flight", run_single, true, 0},
-	{"decide, 1 a call", run_batches, false, 1},
+	{"decide, 1 a call, one in flight", run_batches, false, 1},
 	{"decide, 8 a call", run_batches, false, 8},
 	{"decide, 32 a call", run_batches, false, 32},
 	{"decide, 64 a call", run_batches, false, 64},
