@@ -50,7 +50,8 @@ void calendar_take(struct calendar *c, const struct limit *l, uint64_t now_us, u
 		   struct limiter_verdict *ret_verdict)
 {
 	struct limiter_verdict v = {.wait_us = VERDICT_NEVER};
-	struct calendar next = *c; /* kept only if something is taken: the next limit may have other edges */
+	struct calendar next =
+		*c; /* kept only if something is taken: the next limit may have other edges */
 	uint64_t end_us;
 
 	assert(cost >= 1 && cost <= LIMIT_MAX);

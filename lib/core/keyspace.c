@@ -52,16 +52,9 @@ static void out_prefix(struct out *o, char kind, struct slice root)
 	out_char(o, '}');
 }
 
-static struct slice after(struct slice s, size_t n)
-{
-	return (struct slice){s.ptr == NULL ? NULL : s.ptr + n, s.len - n};
-}
-
 struct slice keyspace_root(struct slice key)
 {
-	const char *slash = key.len == 0 ? NULL : memchr(key.ptr, '/', key.len);
-
-	return slash == NULL ? key : (struct slice){key.ptr, (size_t)(slash - key.ptr)};
+	return (struct slice){key.ptr, slice_index(key, '/')};
 }
 
 bool keyspace_path(struct slice key, unsigned level, unsigned n_levels, struct slice *ret_path)
@@ -72,7 +65,7 @@ bool keyspace_path(struct slice key, unsigned level, unsigned n_levels, struct s
 	for (unsigned i = 0; i < level; i++) {
 		if (end == key.len)
 			return false;
-		end += 1 + keyspace_root(after(key, end + 1)).len;
+		end += 1 + keyspace_root(slice_after(key, end + 1)).len;
 	}
 	*ret_path = level + 1 == n_levels ? key : (struct slice){key.ptr, end};
 	return true;
@@ -97,7 +90,7 @@ size_t keyspace_check(enum algorithm algorithm, struct slice policy, unsigned le
 	out_slice(&o, policy);
 	out_char(&o, ':');
 	out_number(&o, level);
-	out_slice(&o, after(path, root.len));
+	out_slice(&o, slice_after(path, root.len));
 	return o.len;
 }
 
@@ -108,7 +101,7 @@ size_t keyspace_throttle(struct slice key, char *ret_name)
 
 	assert(key.len <= 1024);
 	out_prefix(&o, 't', root);
-	out_slice(&o, after(key, root.len));
+	out_slice(&o, slice_after(key, root.len));
 	return o.len;
 }
 

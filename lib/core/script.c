@@ -30,9 +30,9 @@ enum op_flags { OP_CHAINED = 1, OP_ID = 2, OP_RECEIPT = 4, OP_PERMIT = 8 };
 struct key_slot {
 	uint64_t hash;
 	uint64_t batch;
-	uint32_t ref; /* 1-based, with OTHER_KEY */
-	uint32_t at, len; /* its bytes, in the buffer of its kind */
-	uint32_t op; /* the last operation with a check of this key ... */
+	uint32_t ref;      /* 1-based, with OTHER_KEY */
+	uint32_t at, len;  /* its bytes, in the buffer of its kind */
+	uint32_t op;       /* the last operation with a check of this key ... */
 	uint32_t check_at; /* ... and where that is in the program */
 };
 
@@ -197,7 +197,8 @@ static bool table_grow(struct script_batch *b)
 	return true;
 }
 
-static bool key_is(const struct script_batch *b, const struct key_slot *k, struct slice key, bool other)
+static bool key_is(const struct script_batch *b, const struct key_slot *k, struct slice key,
+		   bool other)
 {
 	const struct buf *from = other ? &b->others : &b->strings;
 
@@ -341,7 +342,8 @@ static char *put_op_head(char *p, enum script_op_kind kind, unsigned flags, unsi
 	return put_double(put_number(put_u16(p, n_checks), stamp_us), amount);
 }
 
-static char *put_check(char *p, uint32_t ref, unsigned limit, unsigned index, bool shadow, uint64_t cost)
+static char *put_check(char *p, uint32_t ref, unsigned limit, unsigned index, bool shadow,
+		       uint64_t cost)
 {
 	p = put_u16(put_u16(put_u32(p, ref), limit), index);
 	return put_number(put_u8(p, shadow), cost);
@@ -389,7 +391,8 @@ static bool make_general(struct script_batch *b)
 		return false;
 	for (uint32_t i = 0; i < b->n_ops; i++, from += PLAIN_BYTES) {
 		p = put_op_head(p, SCRIPT_TAKE, 0, 1, 0, 0);
-		p = put_check(p, get_u16(from + 2), get_u16(from), 0, false, (uint64_t)get_double(from + 4));
+		p = put_check(p, get_u16(from + 2), get_u16(from), 0, false,
+			      (uint64_t)get_double(from + 4));
 	}
 	buf_took(&general, p);
 	buf_release(&b->program);
@@ -400,8 +403,8 @@ static bool make_general(struct script_batch *b)
 
 static bool is_plain(const struct script_op *op)
 {
-	return op->kind == SCRIPT_TAKE && op->n_checks == 1 && !op->chained && op->id_key.len == 0 &&
-	       op->receipt_key.len == 0 && !op->checks[0].shadow &&
+	return op->kind == SCRIPT_TAKE && op->n_checks == 1 && !op->chained &&
+	       op->id_key.len == 0 && op->receipt_key.len == 0 && !op->checks[0].shadow &&
 	       op->checks[0].limit->algorithm == ALGORITHM_TOKEN_BUCKET;
 }
 
@@ -468,8 +471,8 @@ static void merge_check(struct script_batch *b, const struct key_slot *k, uint64
 	put_number(p, (uint64_t)get_double(p) + cost);
 }
 
-static bool add_check(struct script_batch *b, const struct script_op *op, unsigned index, uint64_t now_us,
-		      unsigned *n_written)
+static bool add_check(struct script_batch *b, const struct script_op *op, unsigned index,
+		      uint64_t now_us, unsigned *n_written)
 {
 	const struct script_check *c = &op->checks[index];
 	struct key_slot *k = key_find(b, c->key, is_log(c->limit));
@@ -651,15 +654,18 @@ static bool read_number(const char *p, int64_t *ret_value)
 	return true;
 }
 
-kova_status script_reader_init(struct script_reader *r, struct slice reply, uint64_t nonce, uint32_t n_ops)
+kova_status script_reader_init(struct script_reader *r, struct slice reply, uint64_t nonce,
+			       uint32_t n_ops)
 {
 	int64_t echoed, now_us;
 
-	if (reply.len < 16 || !read_number(reply.ptr, &echoed) || !read_number(reply.ptr + 8, &now_us))
+	if (reply.len < 16 || !read_number(reply.ptr, &echoed) ||
+	    !read_number(reply.ptr + 8, &now_us))
 		return KOVA_EPROTO;
 	if (echoed < 0 || (uint64_t)echoed != nonce || now_us < 0)
 		return KOVA_EPROTO;
-	*r = (struct script_reader){.reply = reply, .at = 16, .now_us = (uint64_t)now_us, .left = n_ops};
+	*r = (struct script_reader){
+		.reply = reply, .at = 16, .now_us = (uint64_t)now_us, .left = n_ops};
 	return n_ops > 0 || reply.len == 16 ? KOVA_OK : KOVA_EPROTO;
 }
 

@@ -24,9 +24,9 @@ struct script_check {
 };
 
 enum script_op_kind {
-	SCRIPT_TAKE,    /* all checks or none; concurrency checks get `permit` (or a member of its own) */
-	SCRIPT_PEEK,    /* as TAKE, nothing written */
-	SCRIPT_GIVE,    /* undo of a TAKE answered at stamp_us: gives each check's cost back, forgets `id_key` */
+	SCRIPT_TAKE, /* all checks or none; concurrency checks get `permit` (or a member of its own) */
+	SCRIPT_PEEK, /* as TAKE, nothing written */
+	SCRIPT_GIVE, /* undo of a TAKE answered at stamp_us: gives each check's cost back, forgets `id_key` */
 	SCRIPT_REFUND,  /* by receipt: brings what it gave back to `amount` in all */
 	SCRIPT_RELEASE, /* concurrency: ends `permit` */
 	SCRIPT_RENEW,   /* concurrency: `permit` lives for hold again */
@@ -37,12 +37,14 @@ struct script_op {
 	bool chained; /* refused if the operation before it in the batch was */
 	const struct script_check *checks;
 	uint16_t n_checks;
-	struct slice id_key;      /* TAKE, GIVE; empty: not idempotent */
-	struct slice receipt_key; /* TAKE: remember what was taken; REFUND: look it up; else empty */
-	struct slice echo;        /* TAKE with id_key: stored with the id and answered again on a repeat */
-	struct slice permit;      /* concurrency: at most 65535 bytes, without ':', not "n"; empty: none */
-	uint64_t stamp_us;        /* GIVE: script_answer.now_us of the TAKE */
-	uint64_t amount;          /* REFUND: total to be given back; UINT64_MAX: all */
+	struct slice id_key; /* TAKE, GIVE; empty: not idempotent */
+	struct slice
+		receipt_key; /* TAKE: remember what was taken; REFUND: look it up; else empty */
+	struct slice echo; /* TAKE with id_key: stored with the id and answered again on a repeat */
+	struct slice
+		permit;    /* concurrency: at most 65535 bytes, without ':', not "n"; empty: none */
+	uint64_t stamp_us; /* GIVE: script_answer.now_us of the TAKE */
+	uint64_t amount;   /* REFUND: total to be given back; UINT64_MAX: all */
 };
 
 struct script_batch;
@@ -77,10 +79,11 @@ enum script_status {
 
 struct script_answer {
 	enum script_status status;
-	uint16_t check;    /* the one that refuses for the longest, or the one with the least remaining; from the
+	uint16_t
+		check; /* the one that refuses for the longest, or the one with the least remaining; from the
 			    * wire, so compare it with the number of checks */
 	uint64_t remaining;
-	int64_t wait_us;   /* refused: until it would fit (−1: never); allowed: until one more is there */
+	int64_t wait_us; /* refused: until it would fit (−1: never); allowed: until one more is there */
 	uint64_t reset_us;
 	uint64_t now_us;   /* Redis's clock */
 	uint64_t amount;   /* REFUND, GIVE: given back now; RELEASE, RENEW: 1 or 0 */
