@@ -22,14 +22,10 @@ enum redis_error redis_error_kind(struct slice text)
 		const char *word;
 		enum redis_error kind;
 	} kinds[] = {
-		{"READONLY", REDIS_ERROR_READONLY},
-		{"LOADING", REDIS_ERROR_UNREADY},
-		{"MASTERDOWN", REDIS_ERROR_UNREADY},
-		{"BUSY", REDIS_ERROR_UNREADY},
-		{"MOVED", REDIS_ERROR_MOVED},
-		{"ASK", REDIS_ERROR_ASK},
-		{"TRYAGAIN", REDIS_ERROR_TRYAGAIN},
-		{"CLUSTERDOWN", REDIS_ERROR_CLUSTERDOWN},
+		{"READONLY", REDIS_ERROR_READONLY},  {"LOADING", REDIS_ERROR_UNREADY},
+		{"MASTERDOWN", REDIS_ERROR_UNREADY}, {"BUSY", REDIS_ERROR_UNREADY},
+		{"MOVED", REDIS_ERROR_MOVED},        {"ASK", REDIS_ERROR_ASK},
+		{"TRYAGAIN", REDIS_ERROR_TRYAGAIN},  {"CLUSTERDOWN", REDIS_ERROR_CLUSTERDOWN},
 	};
 
 	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)

@@ -1,9 +1,10 @@
 /*
- * The shape of the store decides once, in redis_store_new(), who answers: a Cluster has its own file; everything else
- * is one link, whose address the sentinels may change.
+ * The shape of the store decides once, in redis_store_new(), who answers: a Cluster has its own
+ * file; everything else is one link, whose address the sentinels may change.
  *
- * A call on the link: link up → sent → the reply, looked at for what it says about the server (READONLY: find the
- * master; LOADING and its like: probe) → the caller. Link down → KOVA_ECONN in the next turn. Nothing is sent twice.
+ * A call on the link: link up → sent → the reply, looked at for what it says about the server
+ * (READONLY: find the master; LOADING and its like: probe) → the caller. Link down → KOVA_ECONN in
+ * the next turn. Nothing is sent twice.
  */
 #include "io/redis_store.h"
 
@@ -116,7 +117,8 @@ static void on_link_reply(kova_status status, const struct redisReply *reply, vo
 	call.on_reply(status, reply, call.data);
 }
 
-static void link_call(struct redis_store *s, struct slice command, redis_store_reply *on_reply, void *data)
+static void link_call(struct redis_store *s, struct slice command, redis_store_reply *on_reply,
+		      void *data)
 {
 	struct store_call *call;
 
@@ -130,8 +132,8 @@ static void link_call(struct redis_store *s, struct slice command, redis_store_r
 		return;
 	}
 	*call = (struct store_call){s, on_reply, data};
-	kova_status status =
-		redis_link_call(s->link, command, uv_now(s->loop) + s->timeout_ms, on_link_reply, call);
+	kova_status status = redis_link_call(s->link, command, uv_now(s->loop) + s->timeout_ms,
+					     on_link_reply, call);
 	if (status != KOVA_OK) {
 		free(call);
 		redis_later_add(&s->later, status, on_reply, data);
@@ -152,8 +154,8 @@ static void on_master(const char *host, uint16_t port, void *data)
 	struct redis_store *s = data;
 	bool well;
 
-	log_event(LOG_INFO, "redis_master", "the sentinels named the master", LOG_TEXT_FIELD("host", host),
-		  LOG_INT_FIELD("port", port));
+	log_event(LOG_INFO, "redis_master", "the sentinels named the master",
+		  LOG_TEXT_FIELD("host", host), LOG_INT_FIELD("port", port));
 	if (s->link != NULL) {
 		well = redis_link_retarget(s->link, host, port);
 	} else {
@@ -185,7 +187,8 @@ static bool start_tls(struct redis_store *s, const struct redis_conf *conf)
 
 	s->tls = redis_tls_new(conf->ca, conf->cert, conf->key, &why);
 	if (s->tls == NULL)
-		log_event(LOG_ERROR, "redis_tls", "TLS towards Redis can't be set up", LOG_TEXT_FIELD("why", why));
+		log_event(LOG_ERROR, "redis_tls", "TLS towards Redis can't be set up",
+			  LOG_TEXT_FIELD("why", why));
 	s->base.tls = s->tls;
 	return s->tls != NULL;
 }
@@ -242,8 +245,8 @@ static bool start_sentinel(struct redis_store *s, const struct redis_conf *conf)
 {
 	if (!start_tls_if_meant(s, conf))
 		return false;
-	s->sentinel = redis_sentinel_new(s->loop, &s->base, conf->master, conf->addresses, conf->n_addresses,
-					 on_master, s);
+	s->sentinel = redis_sentinel_new(s->loop, &s->base, conf->master, conf->addresses,
+					 conf->n_addresses, on_master, s);
 	if (s->sentinel == NULL)
 		return false;
 	s->parts_open++;
@@ -254,7 +257,8 @@ static bool start_cluster(struct redis_store *s, const struct redis_conf *conf)
 {
 	if (!start_tls_if_meant(s, conf))
 		return false;
-	s->cluster = redis_cluster_new(s->loop, &s->base, conf->addresses, conf->n_addresses, s->on_changed, s->data);
+	s->cluster = redis_cluster_new(s->loop, &s->base, conf->addresses, conf->n_addresses,
+				       s->on_changed, s->data);
 	if (s->cluster == NULL)
 		return false;
 	s->parts_open++;

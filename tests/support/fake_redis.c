@@ -31,7 +31,8 @@ void fake_reset(struct fake_conn *conn)
 		return;
 	conn->open = false;
 	if (uv_tcp_close_reset(&conn->tcp, on_conn_closed) != 0)
-		uv_close((uv_handle_t *)&conn->tcp, on_conn_closed); /* a write is still under way */
+		uv_close((uv_handle_t *)&conn->tcp,
+			 on_conn_closed); /* a write is still under way */
 }
 
 bool fake_is(const struct fake_command *command, const char *name)
@@ -106,7 +107,8 @@ bool fake_login(struct fake_conn *conn, const struct fake_command *command)
 		fake_send(conn, "+PONG\r\n");
 	else if (fake_is(command, "ROLE"))
 		fake_send(conn, "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n");
-	else if (fake_is(command, "AUTH") || fake_is(command, "SELECT") || fake_is(command, "ASKING"))
+	else if (fake_is(command, "AUTH") || fake_is(command, "SELECT") ||
+		 fake_is(command, "ASKING"))
 		fake_send(conn, "+OK\r\n");
 	else
 		return false;
@@ -193,7 +195,8 @@ static void on_connection(uv_stream_t *listener, int status)
 	conn->tcp.data = conn;
 	int r = uv_accept(listener, (uv_stream_t *)&conn->tcp);
 	assert(r == 0);
-	uv_tcp_nodelay(&conn->tcp, 1); /* two answers soon after each other must not wait for an ACK */
+	uv_tcp_nodelay(&conn->tcp,
+		       1); /* two answers soon after each other must not wait for an ACK */
 	f->n_conns++;
 	size_t i = 0;
 	while (f->conns[i] != NULL)

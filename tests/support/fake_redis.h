@@ -1,6 +1,6 @@
 /*
- * A Redis that misbehaves as told, on the loop of the test: a script is asked about each command and answers with
- * raw bytes, later, in pieces, with a reset, or not at all.
+ * A Redis that misbehaves as told, on the loop of the test: a script is asked about each command
+ * and answers with raw bytes, later, in pieces, with a reset, or not at all.
  */
 #pragma once
 
@@ -61,5 +61,7 @@ void fake_owe(struct fake_conn *conn, const char *text);
 void fake_pay(struct fake_redis *f);
 void fake_reset(struct fake_conn *conn);
 
-/* Answers AUTH, SELECT, ROLE, PING, ASKING as a healthy master does; false: it is something else. */
+/*
+ * Answers AUTH, SELECT, ROLE, PING, ASKING as a healthy master does; false: it is something else.
+ */
 bool fake_login(struct fake_conn *conn, const struct fake_command *command);
