@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "control_own.h"
+#include "core/name.h"
 
 static kova_status fail(struct control_error *e, kova_status status, const char *text)
 {
@@ -233,7 +234,7 @@ static kova_status with_name(const json_t *policy, struct slice name, json_t **r
 	const json_t *own = json_object_get(policy, "name");
 	struct slice said = {json_string_value(own), json_string_length(own)};
 
-	if (!conf_is_name(name))
+	if (!name_is_valid(name))
 		return fail(e, KOVA_ECONFIG,
 			    "a policy's name must be 1 to 64 characters of A-Z a-z 0-9 . _ -");
 	if (!json_is_object(policy))
@@ -342,7 +343,7 @@ kova_status control_delete_policy(struct control *c, struct slice name, const ch
 {
 	struct control_id id;
 
-	if (!conf_is_name(name))
+	if (!name_is_valid(name))
 		return fail(ret_error, KOVA_ENOTFOUND, "there is no policy of this name");
 	control_id_set(&id, CONTROL_POLICY, name, (struct slice){0});
 	return delete_item(c, &id, who, ret_error);
@@ -357,7 +358,7 @@ kova_status control_delete_override(struct control *c, struct slice policy, stru
 	struct control_id id;
 
 	assert(is_key != (prefix.ptr != NULL));
-	if (!conf_is_name(policy) || bytes.len > 1024)
+	if (!name_is_valid(policy) || bytes.len > 1024)
 		return fail(ret_error, KOVA_ENOTFOUND, "there is no such override");
 	control_id_set(&id, is_key ? CONTROL_KEY : CONTROL_PREFIX, policy, bytes);
 	return delete_item(c, &id, who, ret_error);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/duration.h"
 #include "io/calendar_zone.h"
 #include "policy_fields.h"
 #include "policy_stats.h"
@@ -75,16 +76,16 @@ static bool per_read(struct conf_reader *r, const struct conf_path *path, const 
 		     int64_t *ret_ms)
 {
 	struct slice text = {json_string_value(per), json_string_length(per)};
-	int64_t ms;
+	uint64_t ms;
 
-	if (text.ptr == NULL || !conf_duration_parse(text, &ms) || ms < POLICY_PER_MIN_MS ||
-	    ms > POLICY_PER_MAX_MS) {
+	if (text.ptr == NULL || duration_parse(text, &ms) != KOVA_OK ||
+	    (int64_t)ms < POLICY_PER_MIN_MS || (int64_t)ms > POLICY_PER_MAX_MS) {
 		conf_fail(r, path, "per", CONF_AT_VALUE,
 			  "`per` must be a duration as \"250ms\" \"10s\" \"5m\" \"1h\" \"7d\" "
 			  "from 1ms to 400d");
 		return false;
 	}
-	*ret_ms = ms;
+	*ret_ms = (int64_t)ms;
 	return true;
 }
 

@@ -6,9 +6,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "duration.h"
+#include "core/duration.h"
+#include "core/nearest.h"
 #include "help.h"
-#include "nearest.h"
 #include "output.h"
 #include "session.h"
 
@@ -214,8 +214,8 @@ bool arguments_duration(struct arguments *a, const char *option, const char *tex
 	if (ms < min_ms || ms > max_ms) {
 		char low[DURATION_TEXT_MAX], high[DURATION_TEXT_MAX];
 
-		duration_write_exact(min_ms, low);
-		duration_write_exact(max_ms, high);
+		duration_write(min_ms, low);
+		duration_write(max_ms, high);
 		arguments_error(a, "%s must be from %s to %s, not %s", option, low, high, text);
 		return false;
 	}

@@ -11,7 +11,7 @@
 #include "command.h"
 #include "core/version.h"
 #include "help.h"
-#include "nearest.h"
+#include "core/nearest.h"
 #include "output.h"
 #include "session.h"
 

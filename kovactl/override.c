@@ -10,8 +10,8 @@
 #include "actions.h"
 #include "arguments.h"
 #include "command.h"
+#include "core/duration.h"
 #include "core/quote.h"
-#include "duration.h"
 #include "limit_text.h"
 #include "now.h"
 #include "output.h"
@@ -123,7 +123,7 @@ static json_t *set_body(const struct change *c)
 				 c->words[2]);
 	int failed = body == NULL;
 
-	duration_write_exact(c->per_ms, per);
+	duration_write(c->per_ms, per);
 	if (c->unlimited)
 		failed |= json_object_set_new(body, "unlimited", json_true());
 	if (c->banned)

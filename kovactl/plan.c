@@ -4,7 +4,8 @@
 
 #include "arguments.h"
 #include "command.h"
-#include "duration.h"
+#include "core/duration.h"
+#include "core/name.h"
 #include "output.h"
 #include "session.h"
 
@@ -20,22 +21,13 @@ struct plan {
 	uint64_t burst;
 };
 
-static bool is_name(const char *text)
-{
-	static const char allowed[] =
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
-	size_t len = strspn(text, allowed);
-
-	return len >= 1 && len <= 64 && text[len] == '\0';
-}
-
 static bool read_arguments(struct arguments *a, struct plan *p)
 {
 	const char *value;
 	int id;
 
 	while ((id = arguments_next(a, &value)) != ARGUMENT_END) {
-		if (id == 'n' && !is_name(value))
+		if (id == 'n' && !name_is_valid(slice_of(value)))
 			arguments_error(a, "--name must be 1 to 64 of A-Z a-z 0-9 . _ -");
 		else if (id == 'n')
 			p->name = value;
@@ -66,7 +58,7 @@ static json_t *policy_json(const struct plan *p)
 {
 	char hold[DURATION_TEXT_MAX];
 
-	duration_write_exact(p->hold_ms, hold);
+	duration_write(p->hold_ms, hold);
 	return json_pack("{s:s, s:{s:I, s:s}}", "name", p->name, "plan", "slots",
 			 (json_int_t)p->slots, "hold", hold);
 }
@@ -95,7 +87,7 @@ static void explain(const struct plan *p)
 {
 	char hold[DURATION_TEXT_MAX], text[64];
 
-	duration_write(p->hold_ms, hold);
+	duration_write_rounded(p->hold_ms, hold);
 	printf("%" PRIu64 " slots, each held for up to %s, bear:\n\n", p->slots, hold);
 	snprintf(text, sizeof text, "%.4g per second", per_second(p));
 	fact("rate", text, "slots / hold: keeps every slot just busy");

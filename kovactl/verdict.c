@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "command.h"
-#include "duration.h"
+#include "core/duration.h"
 #include "output.h"
 
 enum { BAR = 20 };
@@ -83,7 +83,7 @@ static void add_duration(struct buf *b, const char *before, int64_t ms)
 {
 	char text[DURATION_TEXT_MAX];
 
-	duration_write((uint64_t)ms, text);
+	duration_write_rounded((uint64_t)ms, text);
 	buf_printf(b, ", %s %s", before, text);
 }
 

@@ -16,7 +16,7 @@
 
 #include "arguments.h"
 #include "command.h"
-#include "duration.h"
+#include "core/duration.h"
 #include "now.h"
 #include "output.h"
 #include "program.h"
@@ -75,7 +75,7 @@ static void tell_waiting(struct wait *w, const char *what)
 
 	if (!output_is_terminal(stderr))
 		return;
-	duration_write(elapsed_ms(w) / 1000 * 1000, text);
+	duration_write_rounded(elapsed_ms(w) / 1000 * 1000, text);
 	fprintf(stderr, "\r\x1b[K%skovactl:%s %s ", paint(stderr, PAINT_DIM),
 		paint(stderr, PAINT_PLAIN), what);
 	output_text(stderr, w->policy);

@@ -10,7 +10,7 @@
 
 #include "arguments.h"
 #include "command.h"
-#include "duration.h"
+#include "core/duration.h"
 #include "now.h"
 #include "output.h"
 #include "session.h"

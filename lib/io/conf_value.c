@@ -1,4 +1,4 @@
-/* The small languages of configuration values: durations, times, addresses; and names that are nearly right. */
+/* The small languages of configuration values: times, addresses, paths. (Durations: core/duration.h.) */
 #include <ctype.h>
 #include <limits.h>
 #include <stdio.h>
@@ -7,13 +7,6 @@
 
 #include "core/civil.h"
 #include "io/conf.h"
-
-static const struct {
-	const char *name;
-	int64_t ms;
-} units[] = {{"d", 86400000}, {"h", 3600000}, {"m", 60000}, {"s", 1000}, {"ms", 1}};
-
-enum { UNITS_N = sizeof units / sizeof units[0] };
 
 /* The digits that begin `text`, as many as there are up to `most`; false: none, or too large. */
 static bool digits_take(struct slice *text, size_t most, int64_t *ret_value)
@@ -31,28 +24,6 @@ static bool digits_take(struct slice *text, size_t most, int64_t *ret_value)
 	*text = (struct slice){text->ptr + n, text->len - n};
 	*ret_value = v;
 	return true;
-}
-
-bool conf_duration_parse(struct slice text, int64_t *ret_ms)
-{
-	int64_t v;
-
-	if (!digits_take(&text, SIZE_MAX, &v))
-		return false;
-	for (size_t i = 0; i < UNITS_N; i++)
-		if (slice_equal(text, slice_of(units[i].name)))
-			return !__builtin_mul_overflow(v, units[i].ms, ret_ms);
-	return false;
-}
-
-void conf_duration_write(int64_t ms, char ret_text[static CONF_DURATION_TEXT_MAX])
-{
-	size_t i = 0;
-
-	while (i < UNITS_N - 1 && (ms == 0 || ms % units[i].ms != 0))
-		i++;
-	snprintf(ret_text, CONF_DURATION_TEXT_MAX, "%lld%s", (long long)(ms / units[i].ms),
-		 units[i].name);
 }
 
 /* Exactly `n` digits. */
@@ -157,69 +128,6 @@ bool conf_address_parse(const char *text, struct slice *ret_host, uint16_t *ret_
 	*ret_host = host;
 	*ret_port = (uint16_t)v;
 	return true;
-}
-
-enum { NAME_MAX_COMPARED = 64 };
-
-/* Optimal string alignment: insert, delete, replace, swap of neighbours; case does not count. */
-static size_t edit_distance(struct slice a, struct slice b)
-{
-	size_t rows[3][NAME_MAX_COMPARED + 1];
-	size_t *older = rows[0], *old = rows[1], *now = rows[2];
-
-	for (size_t j = 0; j <= b.len; j++)
-		old[j] = j;
-	for (size_t i = 1; i <= a.len; i++) {
-		now[0] = i;
-		for (size_t j = 1; j <= b.len; j++) {
-			int x = tolower((unsigned char)a.ptr[i - 1]);
-			int y = tolower((unsigned char)b.ptr[j - 1]);
-			size_t best = old[j - 1] + (x != y);
-
-			if (old[j] + 1 < best)
-				best = old[j] + 1;
-			if (now[j - 1] + 1 < best)
-				best = now[j - 1] + 1;
-			if (i > 1 && j > 1 && x == tolower((unsigned char)b.ptr[j - 2]) &&
-			    y == tolower((unsigned char)a.ptr[i - 2]) && older[j - 2] + 1 < best)
-				best = older[j - 2] + 1;
-			now[j] = best;
-		}
-		size_t *spare = older;
-
-		older = old;
-		old = now;
-		now = spare;
-	}
-	return old[b.len];
-}
-
-size_t conf_distance(const char *a, const char *b)
-{
-	struct slice x = slice_of(a), y = slice_of(b);
-
-	if (x.len > NAME_MAX_COMPARED || y.len > NAME_MAX_COMPARED)
-		return SIZE_MAX;
-	size_t distance = edit_distance(x, y);
-	size_t longer = x.len > y.len ? x.len : y.len;
-
-	return distance <= (longer + 1) / 3 ? distance : SIZE_MAX;
-}
-
-const char *conf_nearest(const char *name, const char *const *names)
-{
-	const char *nearest = NULL;
-	size_t least = SIZE_MAX;
-
-	for (; *names != NULL; names++) {
-		size_t distance = conf_distance(name, *names);
-
-		if (distance < least) {
-			least = distance;
-			nearest = *names;
-		}
-	}
-	return nearest;
 }
 
 char *conf_path_resolve(const char *file, const char *path)

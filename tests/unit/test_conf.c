@@ -5,38 +5,6 @@
 
 /* ---- Values ---- */
 
-Test(conf, durations)
-{
-	static const struct {
-		const char *text;
-		int64_t ms;
-	} good[] = {{"0ms", 0},      {"250ms", 250},
-		    {"10s", 10000},  {"5m", 300000},
-		    {"1h", 3600000}, {"7d", 604800000},
-		    {"007s", 7000},  {"106751991167d", INT64_C(9223372036828800000)}};
-	static const char *const bad[] = {
-		"",     "5",   "ms",    "5 s",           " 5s",
-		"5s ",  "-5s", "1.5s",  "5sec",          "5S",
-		"5m5s", "+5s", "1e3ms", "106751991168d", "99999999999999999999ms"};
-	char text[CONF_DURATION_TEXT_MAX];
-	int64_t ms;
-
-	for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
-		cr_expect(conf_duration_parse(slice_of(good[i].text), &ms), "%s", good[i].text);
-		cr_expect_eq(ms, good[i].ms, "%s", good[i].text);
-		conf_duration_write(good[i].ms, text);
-		cr_expect(conf_duration_parse(slice_of(text), &ms) && ms == good[i].ms, "%s", text);
-	}
-	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-		cr_expect_not(conf_duration_parse(slice_of(bad[i]), &ms), "%s", bad[i]);
-	conf_duration_write(90000, text);
-	cr_expect_str_eq(text, "90s");
-	conf_duration_write(86400000, text);
-	cr_expect_str_eq(text, "1d");
-	conf_duration_write(0, text);
-	cr_expect_str_eq(text, "0ms");
-}
-
 Test(conf, times)
 {
 	static const struct {
@@ -95,21 +63,6 @@ Test(conf, addresses)
 	}
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
 		cr_expect_not(conf_address_parse(bad[i], &host, &port), "%s", bad[i]);
-}
-
-Test(conf, nearest_names)
-{
-	static const char *const names[] = {"limit", "levels", "algorithm", "per", "burst", NULL};
-
-	cr_expect_str_eq(conf_nearest("limits", names), "limit");
-	cr_expect_str_eq(conf_nearest("Limit", names), "limit");
-	cr_expect_str_eq(conf_nearest("lmiit", names), "limit");
-	cr_expect_str_eq(conf_nearest("algoritm", names), "algorithm");
-	cr_expect_null(conf_nearest("x", names));
-	cr_expect_null(conf_nearest("frequency", names));
-	cr_expect_null(conf_nearest("", names));
-	cr_expect_eq(conf_distance("abcdef", "abcdfe"), 1, "neighbours swapped");
-	cr_expect_eq(conf_distance("abc", "xyz"), SIZE_MAX);
 }
 
 Test(conf, paths_are_relative_to_the_file)
