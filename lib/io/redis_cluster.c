@@ -126,14 +126,16 @@ static void on_slots(kova_status status, const redisReply *reply, void *data)
 		refresh_later(c);
 }
 
+/* A node that may not be asked for its state (NOPERM) is asked by the next call instead. */
 static void on_info(kova_status status, const redisReply *reply, void *data)
 {
 	struct question question = *(struct question *)data;
 
 	free(data);
-	if (question.c->closing || status != KOVA_OK || reply->type != REDIS_REPLY_STRING)
+	if (question.c->closing || (status != KOVA_OK && status != KOVA_EREPLY))
 		return;
-	if (strstr(reply->str, "cluster_state:ok") != NULL) {
+	if (status == KOVA_EREPLY ||
+	    (reply->type == REDIS_REPLY_STRING && strstr(reply->str, "cluster_state:ok") != NULL)) {
 		question.node->cluster_down = false;
 		cluster_node_report(question.node, "the cluster is up again");
 	}

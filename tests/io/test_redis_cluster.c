@@ -396,6 +396,45 @@ Test(redis_cluster, round_in_circles)
 	expect_unexecuted(unserved, "CLUSTERDOWN");
 }
 
+static const char *info;
+
+static void down_and_up(struct fake_conn *conn, const struct fake_command *command, void *data)
+{
+	if (fake_is(command, "CLUSTER") && command->word[1].len == strlen("INFO"))
+		fake_send(conn, info);
+	else
+		all_slots(conn, command, *(void **)data);
+}
+
+static void expect_up_after(const char *says)
+{
+	const char *answer = "-CLUSTERDOWN The cluster is down\r\n";
+
+	info = "$18\r\ncluster_state:fail\r\n";
+	rig_init(&rig);
+	fake_redis_start(&fake, &rig.loop, down_and_up, &answer);
+	snprintf(addresses[0], sizeof addresses[0], "127.0.0.1:%u", fake.port);
+	struct redis_conf conf = conf_of(1, 100);
+	rig_open(&rig, &conf);
+	rig_wait_up(&rig, 7, true, 5000);
+	cr_assert_eq(rig_wait(&rig, rig_ask(&rig, 7, "GET a"))->status, KOVA_EREPLY);
+	rig_run(&rig, 600);
+	cr_assert(!redis_store_up(rig.store, 0));
+	cr_assert_eq(rig.downs, 1);
+	info = says;
+	answer = "+OK\r\n";
+	rig_wait_up(&rig, 7, true, 1000);
+	cr_assert_eq(rig_wait(&rig, rig_ask(&rig, 7, "GET a"))->status, KOVA_OK);
+	fake_redis_stop(&fake);
+	rig_end(&rig);
+}
+
+Test(redis_cluster, clusterdown_ends_when_the_node_says_so_or_may_not_say)
+{
+	expect_up_after("$16\r\ncluster_state:ok\r\n");
+	expect_up_after("-NOPERM this user has no permissions to run 'cluster|info'\r\n");
+}
+
 static void any_map(struct fake_conn *conn, const struct fake_command *command, void *data)
 {
 	if (fake_is(command, "CLUSTER"))
