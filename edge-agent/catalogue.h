@@ -9,6 +9,7 @@
 
 #include "core/bytes.h"
 #include "core/limit.h"
+#include "core/name.h"
 
 enum outage_action { OUTAGE_LOCAL, OUTAGE_DENY, OUTAGE_ALLOW };
 
@@ -16,14 +17,14 @@ enum outage_action { OUTAGE_LOCAL, OUTAGE_DENY, OUTAGE_ALLOW };
 struct policy_stats;
 
 struct level {
-	char name[65]; /* of a policy without levels: the policy's name */
+	char name[NAME_BYTES_MAX + 1]; /* of a policy without levels: the policy's name */
 	struct limit limit;
 	bool has_slots;     /* plan: limit is its bucket, slots its concurrency */
 	struct limit slots;
 };
 
 struct policy {
-	char name[65];
+	char name[NAME_BYTES_MAX + 1];
 	uint8_t n_levels; /* 1..8; 1 and not `leveled`: the one level takes the whole key */
 	bool leveled;
 	bool shadow;

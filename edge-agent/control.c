@@ -12,6 +12,7 @@
 
 #include "control_own.h"
 #include "core/name.h"
+#include "core/request_bounds.h"
 
 static kova_status fail(struct control_error *e, kova_status status, const char *text)
 {
@@ -358,7 +359,7 @@ kova_status control_delete_override(struct control *c, struct slice policy, stru
 	struct control_id id;
 
 	assert(is_key != (prefix.ptr != NULL));
-	if (!name_is_valid(policy) || bytes.len > 1024)
+	if (!name_is_valid(policy) || bytes.len > REQUEST_KEY_MAX)
 		return fail(ret_error, KOVA_ENOTFOUND, "there is no such override");
 	control_id_set(&id, is_key ? CONTROL_KEY : CONTROL_PREFIX, policy, bytes);
 	return delete_item(c, &id, who, ret_error);

@@ -211,7 +211,8 @@ static bool read_id(const json_t *value, struct control_id *ret_id)
 	}
 	struct slice which = key.ptr != NULL ? key : prefix;
 
-	if (policy.ptr == NULL || !name_is_valid(policy) || which.ptr == NULL || which.len > 1024)
+	if (policy.ptr == NULL || !name_is_valid(policy) || which.ptr == NULL ||
+	    which.len > REQUEST_KEY_MAX)
 		return false;
 	control_id_set(ret_id, key.ptr != NULL ? CONTROL_KEY : CONTROL_PREFIX, policy, which);
 	return true;

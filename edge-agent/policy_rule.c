@@ -114,16 +114,6 @@ static bool edges_read(const struct reading *in, const struct conf_path *path, c
 	return status == KOVA_OK;
 }
 
-/* 2 × limit-per-second, at least 1. */
-static int64_t default_burst(int64_t limit, int64_t per_ms)
-{
-	int64_t burst = limit * 2000 / per_ms;
-
-	if (burst > LIMIT_MAX)
-		return LIMIT_MAX;
-	return burst < 1 ? 1 : burst;
-}
-
 void policy_set_rate(struct limit *l, int64_t limit, int64_t per_ms, int64_t burst)
 {
 	bool bursts = (algorithm_fields[l->algorithm] & FIELD(BURST)) != 0;
@@ -131,7 +121,8 @@ void policy_set_rate(struct limit *l, int64_t limit, int64_t per_ms, int64_t bur
 	l->limit = (uint64_t)limit;
 	l->per_us = (uint64_t)per_ms * 1000;
 	if (bursts)
-		l->burst = (uint64_t)(burst != CONF_ABSENT ? burst : default_burst(limit, per_ms));
+		l->burst = burst != CONF_ABSENT ? (uint64_t)burst
+						: limit_default_burst(l->limit, l->per_us);
 }
 
 /* A plan: `slots` at once, each for `hold` at most, at a rate that keeps them just busy. */

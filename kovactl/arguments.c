@@ -8,6 +8,7 @@
 
 #include "core/duration.h"
 #include "core/nearest.h"
+#include "core/request_bounds.h"
 #include "help.h"
 #include "output.h"
 #include "session.h"
@@ -223,13 +224,20 @@ bool arguments_duration(struct arguments *a, const char *option, const char *tex
 	return true;
 }
 
+bool arguments_key(struct arguments *a, const char *key)
+{
+	if (*key == '\0' || strlen(key) > REQUEST_KEY_MAX)
+		arguments_error(a, "KEY must be 1 to %d bytes", REQUEST_KEY_MAX);
+	return !a->stopped;
+}
+
 bool arguments_policy_key(struct arguments *a, const char *policy, const char *key)
 {
 	if (policy == NULL || key == NULL)
 		arguments_error(a, "it takes %s", a->command->usage);
 	else if (*policy == '\0')
 		arguments_error(a, "POLICY is empty");
-	else if (*key == '\0' || strlen(key) > 1024)
-		arguments_error(a, "KEY must be 1 to 1024 bytes");
+	else
+		arguments_key(a, key);
 	return !a->stopped;
 }

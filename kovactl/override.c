@@ -11,6 +11,7 @@
 #include "arguments.h"
 #include "command.h"
 #include "core/duration.h"
+#include "core/limit.h"
 #include "core/quote.h"
 #include "limit_text.h"
 #include "now.h"
@@ -19,7 +20,6 @@
 #include "table.h"
 
 #define DAY_MS UINT64_C(86400000)
-#define LIMIT_MAX UINT64_C(1000000000)
 
 enum { WORDS_MAX = 3 };
 
@@ -231,7 +231,8 @@ static void option(struct arguments *a, struct change *c, int id, const char *va
 		c->has_limit = arguments_number(a, "--limit", value, 0, LIMIT_MAX, &c->limit);
 		break;
 	case 'p':
-		c->has_per = arguments_duration(a, "--per", value, 1, 400 * DAY_MS, &c->per_ms);
+		c->has_per = arguments_duration(a, "--per", value, 1, LIMIT_PER_MAX_US / 1000,
+						&c->per_ms);
 		break;
 	case 'b':
 		c->has_burst = arguments_number(a, "--burst", value, 1, LIMIT_MAX, &c->burst);

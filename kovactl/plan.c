@@ -5,12 +5,10 @@
 #include "arguments.h"
 #include "command.h"
 #include "core/duration.h"
+#include "core/limit.h"
 #include "core/name.h"
 #include "output.h"
 #include "session.h"
-
-#define SLOTS_MAX UINT64_C(1000000000)
-#define HOLD_MAX_MS (UINT64_C(400) * 86400000)
 
 struct plan {
 	const char *words[2];
@@ -40,18 +38,8 @@ static bool read_arguments(struct arguments *a, struct plan *p)
 	}
 	if (!a->stopped && p->n < 2)
 		arguments_error(a, "it takes SLOTS and HOLD, as in: kovactl plan 50 10s");
-	return !a->stopped && arguments_number(a, "SLOTS", p->words[0], 1, SLOTS_MAX, &p->slots) &&
-	       arguments_duration(a, "HOLD", p->words[1], 1, HOLD_MAX_MS, &p->hold_ms);
-}
-
-/* 2 x the rate for one second, rounded down, 1 to 10^9: as the agent does it. */
-static uint64_t burst_of(uint64_t slots, uint64_t hold_ms)
-{
-	uint64_t burst = slots * 2000 / hold_ms;
-
-	if (burst > SLOTS_MAX)
-		return SLOTS_MAX;
-	return burst < 1 ? 1 : burst;
+	return !a->stopped && arguments_number(a, "SLOTS", p->words[0], 1, LIMIT_MAX, &p->slots) &&
+	       arguments_duration(a, "HOLD", p->words[1], 1, LIMIT_PER_MAX_US / 1000, &p->hold_ms);
 }
 
 static json_t *policy_json(const struct plan *p)
@@ -109,7 +97,7 @@ static int run(struct session *s, struct arguments *a)
 
 	if (!read_arguments(a, &plan))
 		return a->status;
-	plan.burst = burst_of(plan.slots, plan.hold_ms);
+	plan.burst = limit_default_burst(plan.slots, plan.hold_ms * 1000);
 	if (plan.policy_only)
 		return output_json_indented(policy_json(&plan));
 	if (s->json)

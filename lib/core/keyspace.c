@@ -2,6 +2,8 @@
 
 #include <assert.h>
 
+#include "core/name.h"
+
 /* Appends to a buffer that the caller has measured. */
 struct out {
 	char *ptr;
@@ -85,7 +87,7 @@ size_t keyspace_check(enum algorithm algorithm, struct slice policy, unsigned le
 	struct slice root = keyspace_root(path);
 	struct out o = {ret_name, 0};
 
-	assert(path.len <= 1024 && policy.len <= 64);
+	assert(path.len <= REQUEST_KEY_MAX && policy.len <= NAME_BYTES_MAX);
 	out_prefix(&o, algorithm_letter(algorithm), root);
 	out_slice(&o, policy);
 	out_char(&o, ':');
@@ -99,7 +101,7 @@ size_t keyspace_throttle(struct slice key, char *ret_name)
 	struct slice root = keyspace_root(key);
 	struct out o = {ret_name, 0};
 
-	assert(key.len <= 1024);
+	assert(key.len <= REQUEST_KEY_MAX);
 	out_prefix(&o, 't', root);
 	out_slice(&o, slice_after(key, root.len));
 	return o.len;
@@ -109,7 +111,7 @@ size_t keyspace_receipt(struct slice root, struct slice nonce, char *ret_name)
 {
 	struct out o = {ret_name, 0};
 
-	assert(root.len <= 1024 && nonce.len <= 64);
+	assert(root.len <= REQUEST_KEY_MAX && nonce.len <= 64);
 	out_prefix(&o, 'r', root);
 	out_slice(&o, nonce);
 	return o.len;
@@ -119,7 +121,7 @@ size_t keyspace_id(struct slice root, struct slice id, char *ret_name)
 {
 	struct out o = {ret_name, 0};
 
-	assert(root.len <= 1024 && id.len <= 256);
+	assert(root.len <= REQUEST_KEY_MAX && id.len <= REQUEST_ID_MAX);
 	out_prefix(&o, 'i', root);
 	out_number(&o, id.len);
 	out_char(&o, ':');

@@ -115,6 +115,15 @@ kova_status limit_init(struct limit *l)
 	return KOVA_OK;
 }
 
+uint64_t limit_default_burst(uint64_t limit, uint64_t per_us)
+{
+	uint64_t burst = limit * 2000000 / per_us;
+
+	if (burst > LIMIT_MAX)
+		return LIMIT_MAX;
+	return burst < 1 ? 1 : burst;
+}
+
 uint64_t limit_capacity(const struct limit *l)
 {
 	if (l->limit == 0)

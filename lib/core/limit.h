@@ -62,6 +62,9 @@ struct limit {
  */
 KOVA_MUST_CHECK kova_status limit_init(struct limit *l);
 
+/* The burst of a bucket that names none: twice what comes in a second, 1..LIMIT_MAX. */
+uint64_t limit_default_burst(uint64_t limit, uint64_t per_us);
+
 /* What can be taken at once when nothing was: burst, N of a window, permits. 0 when limit is 0. */
 uint64_t limit_capacity(const struct limit *l);
 

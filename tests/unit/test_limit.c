@@ -112,6 +112,16 @@ Test(limit, a_counter_s_window_in_ticks_keeps_products_exact)
 	}
 }
 
+Test(limit, the_default_burst_is_what_comes_in_two_seconds)
+{
+	cr_assert_eq(limit_default_burst(10, 1000000), 20);
+	cr_assert_eq(limit_default_burst(3, 7000000), 1, "at least one");
+	cr_assert_eq(limit_default_burst(0, 1000000), 1);
+	cr_assert_eq(limit_default_burst(50, 10000000), 10);
+	cr_assert_eq(limit_default_burst(LIMIT_MAX, LIMIT_PER_MIN_US), LIMIT_MAX,
+		     "at most what a burst may be");
+}
+
 Test(limit, capacity_and_horizon)
 {
 	const uint64_t edge[] = {5, 105, 300};
