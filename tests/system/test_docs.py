@@ -113,8 +113,10 @@ class Docs(harness.Case):
                 words = shlex.split(line)
                 url = next(word for word in words if word.startswith("http://"))
                 method = words[words.index("-X") + 1] if "-X" in words else "POST"
-                body = words[words.index("--json") + 1]
-                answer = agent.http(method, url.split("7412", 1)[1], body, {"Content-Type": "application/json"})
+                option, media_type = ("--json", "application/json") if "--json" in words \
+                    else ("-d", "application/x-www-form-urlencoded")
+                body = words[words.index(option) + 1]
+                answer = agent.http(method, url.split("7412", 1)[1], body, {"Content-Type": media_type})
                 self.assertIn(answer.status, (200, 204, 429), answer.body)
 
 
