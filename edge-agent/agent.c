@@ -4,7 +4,7 @@
  * SIGTERM or SIGINT: no new connections, waiters are answered, what is in progress ends, connections close, then
  * engine, store and child. A step that fails on the way up takes the same way down from where it is.
  *
- *   starting ──store ready──▶ running ──signal──▶ draining ──no connections, or DRAIN_MS──▶ closing ──▶ gone
+ *   starting ──store ready──▶ running ──signal──▶ draining ──all answered, or late──▶ closing ──▶ gone
  *
  * SIGHUP reads the file again: policies, overrides and tokens are taken over; what needs a new start is named.
  */
@@ -135,8 +135,9 @@ static void on_drain_timer(uv_timer_t *t)
 {
 	struct agent_life *l = t->data;
 	bool late = uv_now(&l->loop) >= l->timer_until_ms;
+	bool ended = conn_pool_count(l->conns) == 0 && engine_is_idle(l->agent.engine);
 
-	if (conn_pool_count(l->conns) > 0 && !late)
+	if (!ended && !late)
 		return;
 	if (late)
 		log_event(LOG_WARN, "drain_cut", "some connections did not end in time",
@@ -168,7 +169,8 @@ static void stop(struct agent_life *l)
 	stop_listening(l);
 	engine_drain(l->agent.engine);
 	conn_pool_drain(l->conns);
-	l->timer_until_ms = uv_now(&l->loop) + DRAIN_MS;
+	/* A call that the store does not answer ends by its own time-out, and its caller is answered then. */
+	l->timer_until_ms = uv_now(&l->loop) + DRAIN_MS + l->agent.conf.redis.timeout_ms;
 	uv_timer_start(&l->timer, on_drain_timer, 0, DRAIN_POLL_MS);
 }
 
@@ -306,6 +308,7 @@ static void on_store_changed(unsigned shard, bool up, const char *why, void *dat
 			  LOG_INT_FIELD("shard", shard));
 	} else if (!up) {
 		l->outages++;
+		engine_store_down(l->agent.engine);
 		log_event(LOG_WARN, "outage_begun", "decisions by each policy's on_outage",
 			  LOG_INT_FIELD("shard", shard), LOG_TEXT_FIELD("why", why));
 	}

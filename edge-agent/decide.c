@@ -377,7 +377,8 @@ static void granted(struct request_state *s)
 /* How long the caller may wait: as it asked, within the bounds of every policy. */
 static uint64_t wait_bound_ms(const struct request_state *s)
 {
-	uint64_t wait_ms = counts(&s->request) ? s->request.wait_ms : 0;
+	bool may_wait = counts(&s->request) && !s->engine->draining;
+	uint64_t wait_ms = may_wait ? s->request.wait_ms : 0;
 
 	for (uint16_t i = 0; i < s->n_checks; i++) {
 		const struct policy *p = s->checks[i].policy;
@@ -512,11 +513,35 @@ static void next_step(struct request_state *s)
 		granted(s);
 }
 
-/* Another group than the first refused a request with an id. */
+/* Does the first group know the id? Nothing is taken. */
 static void look_up_id(struct request_state *s)
 {
 	s->looking_up = true;
 	ask_group(s, &s->groups[0], false, 0);
+}
+
+/* Behind the others, as long as the caller may wait. */
+static void stand_behind(struct request_state *s)
+{
+	uint64_t wait_ms = s->abandoned ? 0 : wait_bound_ms(s);
+
+	if (wait_ms > 0) {
+		wait_in_line(s, wait_ms);
+		return;
+	}
+	waiters_refusal(s, &s->request.answer);
+	request_done(s);
+}
+
+static void ask(struct request_state *s, bool chained, unsigned n_after);
+
+/* Not known: it is as new as any other. */
+static void id_unknown(struct request_state *s)
+{
+	if (waiters_ahead(s) || s->abandoned)
+		stand_behind(s);
+	else
+		ask(s, false, 0);
 }
 
 static void step(struct request_state *s)
@@ -552,7 +577,10 @@ static void step(struct request_state *s)
 			refused(s, g);
 		return;
 	}
-	next_step(s);
+	if (looked_up)
+		id_unknown(s);
+	else
+		next_step(s);
 }
 
 static void on_answer(kova_status status, const struct script_answer *answer, void *data)
@@ -578,19 +606,27 @@ static void on_answer(kova_status status, const struct script_answer *answer, vo
 		step(s);
 }
 
+/* false: a part of the store is known to be away, and the request was answered. */
+static bool may_ask(struct request_state *s)
+{
+	s->asking_first = s->looking_up = false;
+	s->edge_tries = 0;
+	for (uint8_t i = 0; i < s->n_groups; i++)
+		s->groups[i].status = KOVA_AGAIN;
+	for (uint8_t i = 0; i < s->n_groups; i++)
+		if (!region_up(s->engine->region, s->groups[i].slot)) {
+			in_doubt(s);
+			return false;
+		}
+	return true;
+}
+
 static void ask(struct request_state *s, bool chained, unsigned n_after)
 {
 	uint8_t first = s->n_groups > 1 ? 1 : 0;
 
-	s->asking_first = s->looking_up = false;
-	s->edge_tries = 0;
-	for (uint8_t i = 0; i < s->n_groups; i++) {
-		s->groups[i].status = KOVA_AGAIN;
-		if (!region_up(s->engine->region, s->groups[i].slot)) {
-			in_doubt(s);
-			return;
-		}
-	}
+	if (!may_ask(s))
+		return;
 	s->groups_asked++; /* until all are asked: an answer may come from within */
 	for (uint8_t i = first; i < s->n_groups; i++)
 		ask_group(s, &s->groups[i], chained, n_after);
@@ -598,42 +634,46 @@ static void ask(struct request_state *s, bool chained, unsigned n_after)
 		step(s);
 }
 
+/* Finds what is to be asked, by the catalogue in force; false: the request was answered by that alone. */
+static bool prepare(struct request_state *s)
+{
+	struct answer *a = &s->request.answer;
+	enum resolution resolution = resolve(s);
+	bool admitted = resolution == RESOLVED_AT_ONCE && a->allowed;
+
+	if (s->permit[0] == '\0' &&
+	    (s->wants_permit || (admitted && s->request.kind == REQUEST_ACQUIRE)))
+		make_permit(s);
+	if (resolution == RESOLVED)
+		return true;
+	if (admitted && s->request.kind == REQUEST_ACQUIRE)
+		a->permit = (struct slice){s->permit, sizeof s->permit};
+	request_done(s);
+	return false;
+}
+
 void request_try_again(struct request_state *s, bool chained, unsigned n_after)
 {
-	if (resolve(s) == RESOLVED)
+	/* What it was refused with may be of an older catalogue. */
+	s->request.answer = (struct answer){0};
+	if (prepare(s))
 		ask(s, chained, n_after);
-	else
-		request_done(s);
 }
 
 /* ---- The beginning ---- */
 
 static void start(struct request_state *s)
 {
-	struct request *r = &s->request;
-	uint64_t wait_ms;
+	const struct request *r = &s->request;
 
-	if (resolve(s) != RESOLVED) {
-		if (r->kind == REQUEST_ACQUIRE && r->answer.allowed) {
-			make_permit(s);
-			r->answer.permit = (struct slice){s->permit, sizeof s->permit};
-		}
-		request_done(s);
+	if (!prepare(s))
 		return;
-	}
-	if (s->wants_permit)
-		make_permit(s);
-	if (!takes(r) || !waiters_ahead(s)) {
+	if (!takes(r) || !waiters_ahead(s))
 		ask(s, false, 0);
-		return;
-	}
-	wait_ms = wait_bound_ms(s);
-	if (wait_ms > 0) {
-		wait_in_line(s, wait_ms);
-		return;
-	}
-	waiters_refusal(s, &r->answer);
-	request_done(s);
+	else if (r->id.len == 0)
+		stand_behind(s);
+	else if (may_ask(s)) /* a repeat need not wait again */
+		look_up_id(s);
 }
 
 void decide(struct engine *e, struct request *r)
@@ -643,7 +683,7 @@ void decide(struct engine *e, struct request *r)
 
 	s->in_progress = true;
 	e->n_in_progress++;
-	if (e->closing)
+	if (e->draining)
 		fail(s, REQUEST_UNAVAILABLE, "the agent is shutting down");
 	else if (!check_request(r, &message))
 		fail(s, REQUEST_RANGE, message);

@@ -51,15 +51,20 @@ void engine_store_up(struct engine *e)
 	outage_ended(e->outage);
 }
 
+void engine_store_down(struct engine *e)
+{
+	waiters_wake(e->waiters, (struct slice){0}, (struct slice){0});
+}
+
 void engine_drain(struct engine *e)
 {
-	e->closing = true;
+	e->draining = true;
 	waiters_drain(e->waiters);
 }
 
-unsigned engine_in_progress(const struct engine *e)
+bool engine_is_idle(const struct engine *e)
 {
-	return e->n_in_progress;
+	return e->n_in_progress == 0 && region_is_idle(e->region);
 }
 
 struct closing {
@@ -74,6 +79,9 @@ static void on_region_closed(void *data)
 	struct engine *e = c->engine;
 
 	assert(e->n_in_progress == 0);
+	waiters_free(e->waiters);
+	outage_free(e->outage);
+	usage_free(e->usage);
 	while (e->free_states != NULL) {
 		struct request_state *s = e->free_states;
 
@@ -94,12 +102,11 @@ void engine_close(struct engine *e, void (*on_closed)(void *data), void *data)
 	assert(c != NULL); /* a few bytes at the very end */
 	*c = (struct closing){e, on_closed, data};
 	engine_drain(e);
+	e->closing = true;
 	control_on_change(e->control, NULL, NULL);
-	waiters_free(e->waiters);
-	heartbeat_stop(e->heartbeat);
+	/* What is still asked of the store ends now, and its end needs all other parts. */
 	region_close(e->region, on_region_closed, c);
-	outage_free(e->outage);
-	usage_free(e->usage);
+	heartbeat_stop(e->heartbeat);
 }
 
 struct redis_counters engine_redis_counters(const struct engine *e)

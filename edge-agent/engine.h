@@ -76,7 +76,7 @@ struct request_state {
 	uint8_t n_groups;
 	uint8_t groups_asked; /* operations without an answer yet */
 	bool asking_first;    /* several groups: all others were granted, the first is being asked */
-	bool looking_up;      /* several groups: another refused, the first is being asked for the id */
+	bool looking_up;      /* the first group is being asked for the id: another refused, or others wait */
 	bool in_progress, abandoned, has_waited, wants_permit;
 	uint8_t edge_tries;
 
@@ -103,7 +103,8 @@ struct engine {
 	struct request_state *free_states;
 	unsigned n_states, n_states_max; /* made so far; the bound */
 	unsigned n_in_progress;
-	bool closing;
+	bool draining; /* nobody may begin, or begin to wait */
+	bool closing;  /* the store can't be asked any more */
 
 	struct script_check scratch[SCRIPT_CHECKS_MAX]; /* of the operation being built */
 	struct buf names;                               /* their key names */

@@ -17,11 +17,13 @@ struct engine *engine_new(uv_loop_t *loop, struct control *control, struct redis
 
 /* A shard of the store answers again. */
 void engine_store_up(struct engine *e);
+/* A shard can't be asked: those who wait for it are answered at once, by each policy's on_outage. */
+void engine_store_down(struct engine *e);
 
 /* Answers everybody who waits; new requests are refused from now on. */
 void engine_drain(struct engine *e);
-/* Requests that are still in progress. */
-unsigned engine_in_progress(const struct engine *e);
+/* Whether nothing is in progress, and nothing is on its way back to the store. */
+bool engine_is_idle(const struct engine *e);
 /* Frees it; `on_closed` (may be NULL) comes when all handles are gone. Nothing may be in progress
  * whose owner is gone. */
 void engine_close(struct engine *e, void (*on_closed)(void *data), void *data);

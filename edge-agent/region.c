@@ -81,6 +81,11 @@ bool region_up(const struct region *r, uint16_t slot)
 	return redis_store_up(r->store, redis_store_shard(r->store, slot));
 }
 
+bool region_is_idle(const struct region *r)
+{
+	return r->open == NULL && r->in_flight == 0;
+}
+
 struct redis_store *region_store(const struct region *r)
 {
 	return r->store;
