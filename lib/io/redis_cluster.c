@@ -375,7 +375,7 @@ static void send_call(struct cluster_call *call, struct cluster_node *node)
 static struct cluster_call *call_new(struct redis_cluster *c, uint16_t slot, struct slice command,
 				     redis_store_reply *on_reply, void *data)
 {
-	struct cluster_call *call = malloc(sizeof(*call) + command.len);
+	struct cluster_call *call = malloc(sizeof(*call) + command.len + 1);
 
 	if (call == NULL)
 		return NULL;
@@ -388,6 +388,7 @@ static struct cluster_call *call_new(struct redis_cluster *c, uint16_t slot, str
 		.len = command.len,
 	};
 	memcpy(call->command, command.ptr, command.len);
+	call->command[command.len] = '\0'; /* hiredis reads a command as a text that ends */
 	return call;
 }
 

@@ -222,6 +222,22 @@ static void heard(struct redis_link *link, bool in_time)
 		wait_until(link, now); /* it lives again: ask at once */
 }
 
+static redis_link_reply on_probe;
+
+#define PROBE_TEXT "kova-probe-" /* with the probe's deadline, which no two share */
+
+/* A reply is another call's: one was lost on the way, and each that follows comes to the call before its own. A probe's
+ * reply says which one it answers; the commands' replies are for their owners to judge. */
+static bool is_out_of_step(const struct link_call *call, const redisReply *reply)
+{
+	size_t len = sizeof PROBE_TEXT - 1;
+	uint64_t own = call->on_reply == on_probe ? call->deadline_ms : 0;
+
+	return reply->type == REDIS_REPLY_STRING && reply->len > len &&
+	       memcmp(reply->str, PROBE_TEXT, len) == 0 &&
+	       strtoull(reply->str + len, NULL, 10) != own;
+}
+
 static void on_hiredis_reply(redisAsyncContext *ac, void *reply_, void *data)
 {
 	struct link_call *call = data;
@@ -236,6 +252,10 @@ static void on_hiredis_reply(redisAsyncContext *ac, void *reply_, void *data)
 	if (reply == NULL || ac != link->ac || link->doomed) {
 		reply = NULL;
 		status = link->state == LINK_CLOSED ? KOVA_ECLOSED : KOVA_ECONN;
+	} else if (is_out_of_step(call, reply)) {
+		redis_link_drop(link, "a reply was lost on the way");
+		reply = NULL;
+		status = KOVA_ECONN;
 	} else {
 		status = reply->type == REDIS_REPLY_ERROR ? KOVA_EREPLY : KOVA_OK;
 		heard(link, waiting && uv_now(link->loop) <= call->deadline_ms);
@@ -582,10 +602,14 @@ static void probe(struct redis_link *link, uint64_t now)
 			 (unsigned long long)(now - link->silent_ms));
 		disconnect(link, link->why);
 	} else if (!link->probing && now >= link->at_ms) {
+		uint64_t deadline_ms = now + link->options.timeout_ms;
+		char text[sizeof PROBE_TEXT + 20];
+
+		snprintf(text, sizeof text, PROBE_TEXT "%llu", (unsigned long long)deadline_ms);
 		link->at_ms = NEVER;
 		link->probing = true;
-		if (send_words(link, (const char *[]){"PING", NULL}, now + link->options.timeout_ms,
-			       on_probe) != KOVA_OK)
+		if (send_words(link, (const char *[]){"PING", text, NULL}, deadline_ms, on_probe) !=
+		    KOVA_OK)
 			on_probe(KOVA_ENOMEM, NULL, link);
 	}
 }

@@ -234,6 +234,46 @@ Test(redis_faults, garbage)
 	expect_lost("*-9\r\n");
 }
 
+struct swallower {
+	unsigned replies; /* how many go astray from now on */
+};
+
+static void swallowing(struct fake_conn *conn, const struct fake_command *command, void *data)
+{
+	struct swallower *s = data;
+
+	if (s->replies > 0)
+		s->replies--;
+	else if (!fake_login(conn, command))
+		fake_send(conn, "+OK\r\n");
+}
+
+/* What follows a lost reply comes to the call before its own: the answer to a probe that nobody waits for any more. */
+static void recovers_from_lost_replies(unsigned n)
+{
+	struct swallower s = {0};
+
+	begin_up(swallowing, &s);
+	cr_assert_eq(ask_and_wait("GET a"), KOVA_OK);
+	rig_run(&rig, TIMEOUT_MS);
+	s.replies = n;
+	cr_assert_eq(ask_and_wait("GET a"), KOVA_ETIMEDOUT);
+	rig_wait_up(&rig, 0, false, 1000);
+	rig_wait_up(&rig, 0, true, RECOVERY_MS);
+	cr_assert_eq(ask_and_wait("GET a"), KOVA_OK);
+	end();
+}
+
+Test(redis_faults, a_lost_reply)
+{
+	recovers_from_lost_replies(1);
+}
+
+Test(redis_faults, a_lost_reply_and_a_lost_pong)
+{
+	recovers_from_lost_replies(2);
+}
+
 Test(redis_faults, a_reply_that_nobody_asked_for_is_no_end_of_the_process)
 {
 	begin_up(saying, (void *)"+one\r\n+two\r\n");

@@ -27,6 +27,7 @@ struct fake_conn {
 	uv_tcp_t tcp;
 	struct buf in;
 	struct buf owed; /* see fake_owe() */
+	uint64_t busy_until_ms; /* see fake_send_later() */
 	unsigned n_commands;
 	bool open;
 };
@@ -55,6 +56,7 @@ void fake_redis_stop(struct fake_redis *f);
 
 bool fake_is(const struct fake_command *command, const char *name); /* its first word, any case */
 void fake_send(struct fake_conn *conn, const char *text);
+/* And what is sent after it comes after it: a server answers in order. */
 void fake_send_later(struct fake_conn *conn, const char *text, uint64_t delay_ms);
 /* Says it only after fake_pay(): a server that was stopped and goes on. */
 void fake_owe(struct fake_conn *conn, const char *text);
