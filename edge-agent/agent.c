@@ -320,7 +320,7 @@ static bool start_engine(struct agent_life *l, const struct redis_conf *redis)
 
 	if (store == NULL)
 		return false;
-	l->agent.engine = engine_new(&l->loop, l->agent.control, store);
+	l->agent.engine = engine_new(&l->loop, l->agent.control, store, redis);
 	if (l->agent.engine != NULL)
 		return true;
 	redis_store_close(store, NULL, NULL);
@@ -369,7 +369,8 @@ static void on_start_timer(uv_timer_t *t)
 	struct agent_life *l = t->data;
 	struct engine_health health = engine_health(l->agent.engine);
 
-	if (health.shards_up < health.shards && l->outages == 0 &&
+	if (((health.shards_up < health.shards && l->outages == 0) ||
+	     !engine_has_started(l->agent.engine)) &&
 	    uv_now(&l->loop) < l->timer_until_ms)
 		return;
 	uv_timer_stop(t);
@@ -405,7 +406,6 @@ static void on_child_ready(kova_status status, const char *detail, void *data)
 
 	struct redis_conf redis = l->agent.conf.redis;
 
-	redis.mode = REDIS_STANDALONE;
 	redis.url = (char *)redis_child_url(l->child);
 	start_serving(l, &redis);
 }
@@ -418,6 +418,7 @@ static void start_store(struct agent_life *l)
 		start_serving(l, redis);
 		return;
 	}
+	control_refuse_replicas(l->agent.control);
 	l->child = redis_child_start(&l->loop, l->agent.conf.state_dir, on_child_ready, l);
 	if (l->child == NULL)
 		fail(l, KOVA_EIO, "the embedded redis-server did not start", "see the lines before");

@@ -254,6 +254,11 @@ static kova_status with_name(const json_t *policy, struct slice name, json_t **r
 	return KOVA_OK;
 }
 
+void control_refuse_replicas(struct control *c)
+{
+	c->no_replicas = true;
+}
+
 kova_status control_put_policy(struct control *c, struct slice name, const json_t *policy,
 			       const char *who, struct control_error *ret_error)
 {
@@ -268,7 +273,10 @@ kova_status control_put_policy(struct control *c, struct slice name, const json_
 	char *text = rule != NULL ? control_item_text(named) : NULL;
 
 	json_decref(named);
-	if (text != NULL) {
+	if (text != NULL && c->no_replicas && rule->policy.durability.replicas > 0) {
+		status = fail(ret_error, KOVA_ECONFIG,
+			      "an embedded Redis has no replicas: `durability` must be `none` or `aof`");
+	} else if (text != NULL) {
 		control_id_of_policy(rule, &id);
 		struct control_item_parts parts = {
 			.id = {id.bytes, id.len}, .text = slice_of(text), .policy = rule};

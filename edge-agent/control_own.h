@@ -11,6 +11,7 @@ struct control {
 	struct hlc clock;
 	void (*changed)(void *data);
 	void *changed_data;
+	bool no_replicas; /* see control_refuse_replicas() */
 	bool reloading; /* a job of control_reload.c builds the next state */
 	unsigned jobs;  /* jobs that have not ended */
 	bool closed;    /* control_free() was called while there were: the last one frees it */

@@ -97,6 +97,15 @@ static bool takes(const struct request *r)
 	return r->kind == REQUEST_TAKE || r->kind == REQUEST_ACQUIRE;
 }
 
+/* What is given back need not be safe: lost, it comes back by time. */
+static void submit_give_back(struct request_state *s, const struct group *g, const struct script_op *op)
+{
+	if (s->durable != NULL)
+		durable_submit_unconfirmed(s->durable, g->slot, op, give_ignored, NULL);
+	else
+		region_submit(s->engine->region, g->slot, op, 0, give_ignored, NULL);
+}
+
 /* Gives back what the groups from `first` on were granted. */
 static void give_back(struct request_state *s, uint8_t first)
 {
@@ -109,7 +118,7 @@ static void give_back(struct request_state *s, uint8_t first)
 		    (g->answer.status != SCRIPT_ALLOWED && g->answer.status != SCRIPT_SHADOWED))
 			continue;
 		if (resolve_give_back(s, g, &op))
-			region_submit(s->engine->region, g->slot, &op, 0, give_ignored, NULL);
+			submit_give_back(s, g, &op);
 	}
 }
 
@@ -493,7 +502,16 @@ static void ask_group(struct request_state *s, struct group *g, bool chained, un
 		op.kind = SCRIPT_PEEK;
 		op.receipt_key = (struct slice){0};
 	}
-	region_submit(s->engine->region, g->slot, &op, n_after, on_answer, g);
+	if (s->durable != NULL)
+		durable_submit(s->durable, g->slot, &op, n_after, on_answer, g);
+	else
+		region_submit(s->engine->region, g->slot, &op, n_after, on_answer, g);
+}
+
+static bool can_ask(const struct request_state *s, const struct group *g)
+{
+	return s->durable != NULL ? durable_up(s->durable, g->slot)
+				  : region_up(s->engine->region, g->slot);
 }
 
 /* All groups asked so far were granted. */
@@ -614,7 +632,7 @@ static bool may_ask(struct request_state *s)
 	for (uint8_t i = 0; i < s->n_groups; i++)
 		s->groups[i].status = KOVA_AGAIN;
 	for (uint8_t i = 0; i < s->n_groups; i++)
-		if (!region_up(s->engine->region, s->groups[i].slot)) {
+		if (!can_ask(s, &s->groups[i])) {
 			in_doubt(s);
 			return false;
 		}
@@ -634,7 +652,32 @@ static void ask(struct request_state *s, bool chained, unsigned n_after)
 		step(s);
 }
 
-/* Finds what is to be asked, by the catalogue in force; false: the request was answered by that alone. */
+static void start(struct request_state *s);
+
+static void on_durable_started(void *data)
+{
+	struct request_state *s = data;
+
+	s->groups_asked--;
+	if (waiters_is_waiting(s))
+		request_try_again(s, false, 0);
+	else
+		start(s);
+}
+
+/* A policy that asks for a new durability was just put in force: its connection is on its way. */
+static bool put_off(struct request_state *s)
+{
+	if (s->durable == NULL || !durable_is_starting(s->durable) ||
+	    !durable_when_started(s->durable, on_durable_started, s))
+		return false;
+	s->groups_asked++; /* it is under way, for the waiters and for request_abandon() */
+	return true;
+}
+
+/*
+ * Finds what is to be asked, by the catalogue in force; false: the request was answered by that alone, or is put off.
+ */
 static bool prepare(struct request_state *s)
 {
 	struct answer *a = &s->request.answer;
@@ -645,7 +688,7 @@ static bool prepare(struct request_state *s)
 	    (s->wants_permit || (admitted && s->request.kind == REQUEST_ACQUIRE)))
 		make_permit(s);
 	if (resolution == RESOLVED)
-		return true;
+		return !put_off(s);
 	if (admitted && s->request.kind == REQUEST_ACQUIRE)
 		a->permit = (struct slice){s->permit, sizeof s->permit};
 	request_done(s);

@@ -298,14 +298,31 @@ static void fill(struct copier *c, const struct edge_fields *f, const json_t *ro
 	conf->overrides = copy_list(c, root, "overrides");
 }
 
+static void replicas_check(struct conf_reader *r, const struct rule_set *rules)
+{
+	static const struct conf_path list = {.key = "policies"};
+
+	for (size_t i = 0; i < rules->n_policies; i++) {
+		const struct conf_path path = {.up = &list, .index = i};
+
+		if (rules->policies[i]->policy.durability.replicas > 0)
+			conf_fail(r, &path, "durability", CONF_AT_VALUE,
+				  "an embedded Redis has no replicas: `durability` must be `none` or "
+				  "`aof`, or `redis.mode` another than `embedded`");
+	}
+}
+
 static kova_status rules_check(struct conf_reader *r, const struct edge_fields *f)
 {
 	struct rule_set rules;
 	kova_status status = rule_set_read(r, f->policies, f->overrides, &rules);
 
-	if (status == KOVA_OK)
-		rule_set_release(&rules);
-	return status;
+	if (status != KOVA_OK)
+		return status;
+	if (f->redis.mode == REDIS_EMBEDDED)
+		replicas_check(r, &rules);
+	rule_set_release(&rules);
+	return KOVA_OK;
 }
 
 /* Everything but the file itself. Errors that were found are in `r`; *ret_conf is filled in as far as possible. */

@@ -14,10 +14,17 @@ static void on_catalogue_changed(void *data)
 {
 	struct engine *e = data;
 
+	durables_prepare(e->durables, control_catalogue(e->control));
 	waiters_wake(e->waiters, (struct slice){0}, (struct slice){0});
 }
 
-struct engine *engine_new(uv_loop_t *loop, struct control *control, struct redis_store *store)
+static void on_restored(void *data)
+{
+	engine_store_up(data);
+}
+
+struct engine *engine_new(uv_loop_t *loop, struct control *control, struct redis_store *store,
+			  const struct redis_conf *conf)
 {
 	struct engine *e = calloc(1, sizeof *e);
 
@@ -31,11 +38,14 @@ struct engine *engine_new(uv_loop_t *loop, struct control *control, struct redis
 	if (e->usage != NULL && e->outage != NULL)
 		e->waiters = waiters_new(e);
 	if (e->waiters != NULL)
+		e->durables = durables_new(loop, conf, on_restored, e);
+	if (e->durables != NULL)
 		e->heartbeat = heartbeat_start(loop, store);
 	if (e->heartbeat != NULL)
 		e->region = region_new(loop, store);
 	if (e->region == NULL) {
 		heartbeat_stop(e->heartbeat);
+		durables_free(e->durables);
 		waiters_free(e->waiters);
 		outage_free(e->outage);
 		usage_free(e->usage);
@@ -43,7 +53,13 @@ struct engine *engine_new(uv_loop_t *loop, struct control *control, struct redis
 		return NULL;
 	}
 	control_on_change(control, on_catalogue_changed, e);
+	durables_prepare(e->durables, control_catalogue(control));
 	return e;
+}
+
+bool engine_has_started(const struct engine *e)
+{
+	return durables_have_started(e->durables);
 }
 
 void engine_store_up(struct engine *e)
@@ -64,20 +80,23 @@ void engine_drain(struct engine *e)
 
 bool engine_is_idle(const struct engine *e)
 {
-	return e->n_in_progress == 0 && region_is_idle(e->region);
+	return e->n_in_progress == 0 && region_is_idle(e->region) && durables_are_idle(e->durables);
 }
 
 struct closing {
 	struct engine *engine;
+	unsigned parts_open; /* the region, the durable ones */
 	void (*on_closed)(void *data);
 	void *data;
 };
 
-static void on_region_closed(void *data)
+static void on_part_closed(void *data)
 {
 	struct closing *c = data;
 	struct engine *e = c->engine;
 
+	if (--c->parts_open > 0)
+		return;
 	assert(e->n_in_progress == 0);
 	waiters_free(e->waiters);
 	outage_free(e->outage);
@@ -100,23 +119,32 @@ void engine_close(struct engine *e, void (*on_closed)(void *data), void *data)
 	struct closing *c = malloc(sizeof *c);
 
 	assert(c != NULL); /* a few bytes at the very end */
-	*c = (struct closing){e, on_closed, data};
+	*c = (struct closing){.engine = e, .parts_open = 2, .on_closed = on_closed, .data = data};
 	engine_drain(e);
 	e->closing = true;
 	control_on_change(e->control, NULL, NULL);
 	/* What is still asked of the store ends now, and its end needs all other parts. */
-	region_close(e->region, on_region_closed, c);
+	durables_close(e->durables, on_part_closed, c);
+	region_close(e->region, on_part_closed, c);
 	heartbeat_stop(e->heartbeat);
 }
 
 struct redis_counters engine_redis_counters(const struct engine *e)
 {
-	return redis_store_counters(region_store(e->region));
+	struct redis_counters redis = redis_store_counters(region_store(e->region));
+	struct region_counters region = {0};
+
+	durables_count(e->durables, &redis, &region);
+	return redis;
 }
 
 struct region_counters engine_region_counters(const struct engine *e)
 {
-	return region_counters(e->region);
+	struct redis_counters redis = {0};
+	struct region_counters region = region_counters(e->region);
+
+	durables_count(e->durables, &redis, &region);
+	return region;
 }
 
 bool usage_get(const struct engine *e, struct slice policy, struct slice key,
@@ -128,7 +156,10 @@ bool usage_get(const struct engine *e, struct slice policy, struct slice key,
 struct engine_health engine_health(const struct engine *e)
 {
 	const struct redis_store *store = region_store(e->region);
+	const struct durable_health durable = durables_health(e->durables);
 	struct engine_health h = {.shards = redis_store_shards(store),
+				  .durable_shards = durable.shards,
+				  .durable_shards_up = durable.shards_up,
 				  .waiters = waiters_count(e->waiters),
 				  .requests = e->n_in_progress};
 

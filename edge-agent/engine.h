@@ -18,6 +18,7 @@
 #include "core/buf.h"
 #include "core/script.h"
 #include "core/timer_heap.h"
+#include "durables.h"
 #include "receipt.h"
 #include "region.h"
 #include "request.h"
@@ -69,6 +70,7 @@ struct request_state {
 	struct engine *engine;
 	struct request_state *next_free;
 
+	struct durable *durable;     /* NULL: the engine's region answers */
 	struct catalogue *catalogue; /* referenced while checks point into it */
 	struct check_ref *checks;    /* owned unless checks_inline */
 	uint16_t n_checks, cap_checks;
@@ -96,6 +98,7 @@ struct engine {
 	uv_loop_t *loop;
 	struct control *control;
 	struct region *region;
+	struct durables *durables;
 	struct waiters *waiters;
 	struct usage *usage;
 	struct outage *outage;

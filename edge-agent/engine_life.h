@@ -12,8 +12,15 @@ struct redis_store;
 
 enum { ENGINE_REQUESTS_MAX = 65536 };
 
-/* `store` is owned from here on; `control` is borrowed. NULL: out of memory. */
-struct engine *engine_new(uv_loop_t *loop, struct control *control, struct redis_store *store);
+/*
+ * `store` is owned from here on; `control` is borrowed, and so are the texts of `conf`, by which more connections to the
+ * same Redis are made. NULL: out of memory.
+ */
+struct engine *engine_new(uv_loop_t *loop, struct control *control, struct redis_store *store,
+			  const struct redis_conf *conf);
+
+/* Its connections are there, or it is known that they are not, beside the store's own. */
+bool engine_has_started(const struct engine *e);
 
 /* A shard of the store answers again. */
 void engine_store_up(struct engine *e);

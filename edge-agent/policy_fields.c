@@ -186,8 +186,10 @@ static const struct conf_option policy_options[] = {
 	 .type = CONF_RAW,
 	 .at = offsetof(struct policy_fields, durability),
 	 .otherwise = "`none`",
-	 .form = "`none`",
-	 .text = "when a decision counts as made; `aof` and `replica:N` are not available yet"},
+	 .form = "`none` `aof` `replica:N`",
+	 .text = "when a decision counts as made: at once; when Redis has it on disk; when N "
+		 "replicas (1–10) have it. What is not safe within `redis.timeout` is decided by "
+		 "`on_outage`"},
 	LATER("global"),
 	LATER("weights"),
 	LATER("weight"),

@@ -263,18 +263,37 @@ static size_t levels_count(const struct reading *in)
 	return 0;
 }
 
-static void durability_check(const struct reading *in)
+/* `none`, `aof` or `replica:N`. */
+static bool durability_parse(const char *text, struct durability *ret_durability)
+{
+	static const char replica[] = "replica:";
+	unsigned n = 0;
+
+	*ret_durability = (struct durability){.aof = strcmp(text, "aof") == 0};
+	if (ret_durability->aof || strcmp(text, "none") == 0)
+		return true;
+	if (strncmp(text, replica, strlen(replica)) != 0)
+		return false;
+	text += strlen(replica);
+	if (*text == '0') /* one way only to write a number */
+		return false;
+	while (*text >= '0' && *text <= '9' && n <= DURABILITY_REPLICAS_MAX)
+		n = n * 10 + (unsigned)(*text++ - '0');
+	ret_durability->replicas = (uint8_t)n;
+	return *text == '\0' && n >= 1 && n <= DURABILITY_REPLICAS_MAX;
+}
+
+static void durability_read(const struct reading *in, struct durability *ret_durability)
 {
 	const char *text = json_string_value(in->fields->durability);
 
-	if (in->fields->durability == NULL || (text != NULL && strcmp(text, "none") == 0))
+	*ret_durability = (struct durability){0};
+	if (in->fields->durability == NULL ||
+	    (text != NULL && durability_parse(text, ret_durability)))
 		return;
-	if (text != NULL && (strcmp(text, "aof") == 0 || strncmp(text, "replica:", 8) == 0))
-		conf_fail(in->r, in->path, "durability", CONF_AT_VALUE,
-			  "durability other than `none` is not available yet");
-	else
-		conf_fail(in->r, in->path, "durability", CONF_AT_VALUE,
-			  "`durability` must be `none`");
+	conf_fail(in->r, in->path, "durability", CONF_AT_VALUE,
+		  "`durability` must be `none`, `aof` or `replica:N`, N from 1 to %d",
+		  DURABILITY_REPLICAS_MAX);
 }
 
 /* The fields that concern the whole policy. */
@@ -296,7 +315,6 @@ static void policy_check(const struct reading *in)
 		conf_fail(in->r, in->path, "scope", CONF_AT_VALUE,
 			  "scope `%s` needs `regions`, which is not available yet",
 			  policy_scope_names[f->scope]);
-	durability_check(in);
 }
 
 static void policy_fill(struct policy_rule *rule, const struct policy_fields *f)
@@ -331,6 +349,7 @@ struct policy_rule *policy_rule_read(struct conf_reader *r, const struct conf_pa
 {
 	struct policy_fields fields;
 	const struct reading in = {r, path, &fields};
+	struct durability durability;
 	size_t errors = r->n_errors, n;
 
 	if (!json_is_object(value)) {
@@ -341,6 +360,7 @@ struct policy_rule *policy_rule_read(struct conf_reader *r, const struct conf_pa
 	if (r->n_errors != errors)
 		return NULL;
 	policy_check(&in);
+	durability_read(&in, &durability);
 	n = levels_count(&in);
 	if (r->n_errors != errors)
 		return NULL;
@@ -350,6 +370,7 @@ struct policy_rule *policy_rule_read(struct conf_reader *r, const struct conf_pa
 		return NULL;
 	atomic_init(&rule->refs, 1);
 	rule->policy.n_levels = (uint8_t)n;
+	rule->policy.durability = durability;
 	rule_read(&in, rule);
 	if (r->n_errors == errors)
 		rule->policy.stats = policy_stats_get(slice_of(fields.name));

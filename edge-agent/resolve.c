@@ -56,6 +56,7 @@ void resolve_release(struct request_state *s)
 	s->n_checks = 0;
 	s->groups = &s->group_inline;
 	s->n_groups = 0;
+	s->durable = NULL;
 	catalogue_unref(s->catalogue);
 	s->catalogue = NULL;
 }
@@ -215,6 +216,19 @@ static enum resolution resolve_groups(struct request_state *s)
 	return RESOLVED;
 }
 
+/* By which region the request goes: the one for the strictest of what its policies ask for. */
+static enum resolution resolve_durable(struct request_state *s)
+{
+	struct durability wanted = {0};
+
+	for (uint16_t i = 0; i < s->n_checks; i++)
+		wanted = durability_both(wanted, s->checks[i].policy->durability);
+	if (!durability_is_wanted(wanted))
+		return RESOLVED;
+	s->durable = durables_get(s->engine->durables, wanted);
+	return s->durable != NULL ? RESOLVED : refuse_with(s, REQUEST_UNAVAILABLE, "out of memory");
+}
+
 static enum resolution unlimited(struct request_state *s)
 {
 	struct answer *a = &s->request.answer;
@@ -251,7 +265,7 @@ enum resolution resolve(struct request_state *s)
 		return resolve_throttle(s);
 	if (resolve_groups(s) != RESOLVED)
 		return RESOLVED_AT_ONCE;
-	return s->n_checks > 0 ? RESOLVED : unlimited(s);
+	return s->n_checks > 0 ? resolve_durable(s) : unlimited(s);
 }
 
 /* ---- Operations ---- */
