@@ -91,7 +91,8 @@ static int list(struct session *s, const char *policy)
 		return output_json(body);
 	struct table table;
 	table_init(&table, heads, sizeof heads / sizeof heads[0]);
-	json_array_foreach(items, i, item) add_row(&table, item);
+	json_array_foreach(items, i, item)
+		add_row(&table, item);
 	if (json_array_size(items) == 0)
 		puts("no overrides");
 	else
@@ -187,7 +188,7 @@ static int set(struct session *s, struct arguments *a, const struct change *c)
 
 /* ---- delete ---- */
 
-static int delete (struct session *s, const struct change *c)
+static int remove_one(struct session *s, const struct change *c)
 {
 	struct buf target = {0};
 	int status = EXIT_USAGE;
@@ -285,7 +286,7 @@ static int run(struct session *s, struct arguments *a)
 		return list(s, c.words[1]);
 	if (!arguments_policy_key(a, c.words[1], c.words[2]))
 		return a->status;
-	return strcmp(action->name, "set") == 0 ? set(s, a, &c) : delete (s, &c);
+	return strcmp(action->name, "set") == 0 ? set(s, a, &c) : remove_one(s, &c);
 }
 
 static const struct option_spec options[] = {

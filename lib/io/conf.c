@@ -256,8 +256,7 @@ static void read_list(const struct member *m)
 		return;
 	}
 	item.type = m->option->item;
-	json_array_foreach(m->value, index, value)
-	{
+	json_array_foreach(m->value, index, value) {
 		struct conf_path path = {.up = &list, .index = index};
 
 		if (item.type == CONF_OBJECT && !json_is_object(value))
@@ -433,8 +432,7 @@ void conf_read(struct conf_reader *r, const struct conf_path *path, const json_t
 				  o->text);
 	}
 	/* The cast: jansson iterates over const objects, but does not say so. */
-	json_object_foreach((json_t *)(uintptr_t)value, name, member)
-	{
+	json_object_foreach((json_t *)(uintptr_t)value, name, member) {
 		const struct conf_option *o = option_find(table, name);
 
 		if (o == NULL)

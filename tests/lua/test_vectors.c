@@ -105,8 +105,7 @@ Test(vectors, in_c)
 	const json_t *each;
 	size_t n;
 
-	json_array_foreach(json_object_get(document, "vectors"), n, each)
-	{
+	json_array_foreach(json_object_get(document, "vectors"), n, each) {
 		struct limiter_state state;
 		struct limiter_verdict got;
 		struct vector v;
@@ -132,8 +131,7 @@ static void replay_in_lua(bool plain)
 	size_t n;
 
 	script_rig_start(&rig);
-	json_array_foreach(json_object_get(document, "vectors"), n, each)
-	{
+	json_array_foreach(json_object_get(document, "vectors"), n, each) {
 		struct vector v;
 		char key[32];
 

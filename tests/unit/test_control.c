@@ -104,9 +104,9 @@ static json_t *listed(const struct control *c, const char *name)
 	json_t *all = control_policies(c), *item, *found = NULL;
 	size_t i;
 
-	json_array_foreach(json_object_get(all, "policies"), i,
-			   item) if (strcmp(json_string_value(json_object_get(item, "name")),
-					    name) == 0) found = json_incref(item);
+	json_array_foreach(json_object_get(all, "policies"), i, item)
+		if (strcmp(json_string_value(json_object_get(item, "name")), name) == 0)
+			found = json_incref(item);
 	json_decref(all);
 	return found;
 }
