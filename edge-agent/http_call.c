@@ -28,7 +28,6 @@ static void reuse(struct buf *b)
 	if (b->cap > 4096 || b->failed)
 		buf_release(b);
 	buf_clear(b);
-	b->failed = false;
 }
 
 void call_answer(struct http_call *c, unsigned status, const char *media_type)

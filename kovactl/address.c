@@ -74,9 +74,3 @@ bool address_is_wildcard(const struct address *a)
 {
 	return !a->is_unix && (strcmp(a->host, "0.0.0.0") == 0 || strcmp(a->host, "::") == 0);
 }
-
-bool address_is_loopback(const struct address *a)
-{
-	return a->is_unix || strncmp(a->host, "127.", 4) == 0 || strcmp(a->host, "::1") == 0 ||
-	       strcmp(a->host, "localhost") == 0;
-}

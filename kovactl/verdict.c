@@ -120,7 +120,8 @@ enum paint verdict_paint(const struct verdict *v)
 	return strcmp(v->reason, "ok") == 0 ? PAINT_GOOD : PAINT_WARN;
 }
 
-void verdict_print(const struct verdict *v)
+/* On stdout: allowed or refused, a bar, what is left, when again, why. */
+static void print(const struct verdict *v)
 {
 	const char *colour = paint(stdout, verdict_paint(v));
 	struct buf text = {0};
@@ -177,6 +178,6 @@ int verdict_ask(struct session *s, const struct resp_words *words, uint64_t with
 	if (s->json)
 		exit_status = output_json(verdict_json(&v));
 	else
-		verdict_print(&v);
+		print(&v);
 	return exit_status == EXIT_ALLOWED ? verdict_exit(&v) : exit_status;
 }

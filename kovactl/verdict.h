@@ -47,9 +47,6 @@ uint64_t verdict_part(const struct verdict *v);
 uint64_t verdict_whole(const struct verdict *v);
 enum paint verdict_paint(const struct verdict *v);
 
-/* On stdout: allowed or refused, a bar, what is left, when again, why. */
-void verdict_print(const struct verdict *v);
-
 /* The same fields as in HTTP's body; NULL: out of memory. */
 json_t *verdict_json(const struct verdict *v);
 

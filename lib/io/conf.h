@@ -1,7 +1,8 @@
 /*
  * Configuration read by option tables. A table says of each member of a JSON object its name, type, unit,
  * bounds, default and text; reading, `--check-config` and the documentation all come from it. Errors are
- * collected, each with the place of the value it is about; a secret's value is in none of them.
+ * collected, each with the place of the value it is about. Of strings only durations are quoted: others may be
+ * secrets.
  */
 #pragma once
 
@@ -46,7 +47,6 @@ struct conf_option {
 	enum conf_type item; /* CONF_LIST */
 	bool required;
 	bool nullable;             /* null is allowed: absent, and no default */
-	bool secret;               /* its value is in no error */
 	size_t at;                 /* offset in the table's struct */
 	const char *fallback;      /* the default, spelled as in JSON without quotes; NULL: none */
 	const char *otherwise;     /* documentation: the default where it is no constant */

@@ -138,7 +138,6 @@ static const struct {
 	{404, "Not Found"},
 	{405, "Method Not Allowed"},
 	{408, "Request Timeout"},
-	{409, "Conflict"},
 	{413, "Content Too Large"},
 	{414, "URI Too Long"},
 	{415, "Unsupported Media Type"},
@@ -571,7 +570,8 @@ static void refuse_malformed(struct http_server *s, llhttp_errno_t error)
 		return;
 	case HPE_INVALID_TRANSFER_ENCODING:
 		if ((s->parser.flags & F_CONTENT_LENGTH) == 0) {
-			http_server_refuse(s, 501, "no Transfer-Encoding but chunked is understood");
+			http_server_refuse(s, 501,
+					   "no Transfer-Encoding but chunked is understood");
 			return;
 		}
 		/* Version 9 of llhttp says this of both fields, too. */

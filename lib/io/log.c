@@ -188,8 +188,7 @@ static void emit(enum log_level level, const char *event, const char *message,
 {
 	struct buf *line = &log_state.line;
 
-	buf_clear(line);
-	line->failed = false; /* a line that got no memory is lost, not the log */
+	buf_clear(line); /* of its failure too: a line that got no memory is lost, not the log */
 	if (log_state.format == LOG_JSON)
 		write_json(line, level, event, message, fields, n_fields);
 	else

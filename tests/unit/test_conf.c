@@ -122,7 +122,7 @@ static const struct conf_table inner_table = {
 	.name = name_, .type = type_, .at = offsetof(struct values, member_), .text = "a " name_
 
 static const struct conf_option options[] = {
-	{OPTION("text", CONF_STRING, text), .fallback = "default", .secret = true},
+	{OPTION("text", CONF_STRING, text), .fallback = "default"},
 	{OPTION("name", CONF_NAME, name), .required = true},
 	{OPTION("path", CONF_PATH, path)},
 	{OPTION("address", CONF_ADDRESS, address), .fallback = "a:1"},
