@@ -252,7 +252,8 @@ static void on_set(kova_status status, const struct redisReply *reply, void *dat
 {
 	(void)data;
 	if (status == KOVA_EREPLY)
-		log_event(LOG_WARN, "durability_setting", "the embedded redis-server keeps its appendfsync",
+		log_event(LOG_WARN, "durability_setting",
+			  "the embedded redis-server keeps its appendfsync",
 			  LOG_TEXT_FIELD("why", reply->str));
 }
 

@@ -38,6 +38,7 @@ uint64_t confirmer_stamp(const struct confirmer *c);
 
 /*
  * Confirms what the connection of `slot` has written so far. `touch`: what is to be confirmed was perhaps written
- * by another connection; a small write that comes after it stands for it. `on_done` comes once; from within only when memory is out.
+ * by another connection; a small write that comes after it stands for it. `on_done` comes once; from within only when memory
+ * is out.
  */
 void confirm(struct confirmer *c, uint16_t slot, bool touch, confirm_done *on_done, void *data);

@@ -33,11 +33,11 @@ struct pending {
 	struct durable *durable;
 	uint64_t deadline_ms, stamp;
 	uint16_t slot;
-	bool reads;    /* SCRIPT_PEEK */
-	bool takes;    /* what it writes, it writes now, unless it is a repeat */
-	bool said;     /* the region has answered */
-	bool unsafe;   /* what it was answered counts when it is confirmed */
-	bool touch;    /* what is to be confirmed may have been written by another connection */
+	bool reads;  /* SCRIPT_PEEK */
+	bool takes;  /* what it writes, it writes now, unless it is a repeat */
+	bool said;   /* the region has answered */
+	bool unsafe; /* what it was answered counts when it is confirmed */
+	bool touch;  /* what is to be confirmed may have been written by another connection */
 	region_answer *on_answer; /* NULL: it was answered */
 	void *data;
 	struct script_answer answer;
@@ -492,7 +492,8 @@ bool durable_when_started(struct durable *d, void (*on_started)(void *data), voi
 
 bool durable_up(const struct durable *d, uint16_t slot)
 {
-	return d->region != NULL && !d->closing && region_up(d->region, slot) && !shard_of(d, slot)->down;
+	return d->region != NULL && !d->closing && region_up(d->region, slot) &&
+	       !shard_of(d, slot)->down;
 }
 
 bool durable_is_idle(const struct durable *d)
@@ -589,8 +590,8 @@ static bool open_region(struct durable *d, const struct redis_conf *conf)
 	d->store = redis_store_new(d->loop, &patient, on_store_changed, d);
 	if (d->store == NULL)
 		return false;
-	d->confirmer = confirmer_new(d->store, d->wanted, d->timeout_ms,
-				     conf->mode == REDIS_EMBEDDED);
+	d->confirmer =
+		confirmer_new(d->store, d->wanted, d->timeout_ms, conf->mode == REDIS_EMBEDDED);
 	if (d->confirmer != NULL)
 		d->region = region_new(d->loop, d->store);
 	if (d->region == NULL)

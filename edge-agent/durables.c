@@ -74,7 +74,8 @@ void durables_prepare(struct durables *s, const struct catalogue *c)
 
 	for (size_t i = 0; (p = catalogue_policy_at(c, i)) != NULL; i++)
 		if (durability_is_wanted(p->durability))
-			durables_get(s, p->durability); /* out of memory: tried again by the request */
+			durables_get(s,
+				     p->durability); /* out of memory: tried again by the request */
 }
 
 bool durables_have_started(const struct durables *s)
