@@ -59,7 +59,6 @@ struct agent_life {
 
 static void stop(struct agent_life *l);
 
-
 /* Logs each line of `errors` and empties it. */
 static void log_lines(const char *event, struct buf *errors)
 {
@@ -68,7 +67,8 @@ static void log_lines(const char *event, struct buf *errors)
 	buf_add(errors, "", 1);
 	if (buf_failed(errors))
 		line = NULL;
-	for (char *rest = errors->ptr; line != NULL && (line = strtok_r(rest, "\n", &rest)) != NULL;)
+	for (char *rest = errors->ptr;
+	     line != NULL && (line = strtok_r(rest, "\n", &rest)) != NULL;)
 		log_event(LOG_ERROR, event, line);
 	buf_release(errors);
 }
@@ -241,7 +241,8 @@ static void on_read_again(uv_work_t *work, int cancelled)
 		reload_ended(l);
 		return;
 	}
-	bool tokens_ok = auth_reload(l->agent.auth, conf->tokens_file, &l->reload.errors) == KOVA_OK;
+	bool tokens_ok =
+		auth_reload(l->agent.auth, conf->tokens_file, &l->reload.errors) == KOVA_OK;
 
 	if (tokens_ok) {
 		warn_of_restart(&l->agent.conf, conf);
@@ -280,7 +281,8 @@ static void on_signal(uv_signal_t *h, int number)
 
 /* ---- Starting ---- */
 
-static bool listen_on(struct agent_life *l, int i, const char *address, const struct front_ops *front)
+static bool listen_on(struct agent_life *l, int i, const char *address,
+		      const struct front_ops *front)
 {
 	struct buf error = {0};
 
@@ -421,7 +423,8 @@ static void start_store(struct agent_life *l)
 	control_refuse_replicas(l->agent.control);
 	l->child = redis_child_start(&l->loop, l->agent.conf.state_dir, on_child_ready, l);
 	if (l->child == NULL)
-		fail(l, KOVA_EIO, "the embedded redis-server did not start", "see the lines before");
+		fail(l, KOVA_EIO, "the embedded redis-server did not start",
+		     "see the lines before");
 }
 
 /* As `mkdir -p`, the last part readable by us only. */

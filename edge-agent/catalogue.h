@@ -45,8 +45,7 @@ struct level {
 
 struct policy {
 	char name[NAME_BYTES_MAX + 1];
-	uint8_t n_levels; /* 1..8; 1 and not `leveled`: the one level takes the whole key */
-	bool leveled;
+	uint8_t n_levels; /* 1..8; the last takes the rest of the key */
 	bool shadow;
 	bool has_overrides;
 	enum outage_action on_outage;

@@ -1,5 +1,5 @@
 /*
- * A request's way: it is checked, its bytes are made its own, its policies become checks (resolve.c), and the
+ * A request's way: it is checked, its bytes are made its own (request.c), its policies become checks (resolve.c), and the
  * region is asked. Granted: answered. Refused: answered, or it joins a queue (waiters.c) and is asked again
  * later. The region can't be asked or its answer is in doubt: the policies say what happens (outage.c).
  *
@@ -13,8 +13,6 @@
  */
 #include <assert.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <sys/random.h>
 
 #include "control.h"
 #include "core/base64url.h"
@@ -23,65 +21,6 @@
 #include "usage.h"
 
 enum { EDGE_TRIES = 3 };
-
-/* ---- Pool of requests ---- */
-
-static struct request_state *state_new(struct engine *e)
-{
-	struct request_state *s = e->free_states;
-
-	if (s != NULL) {
-		e->free_states = s->next_free;
-		return s;
-	}
-	if (e->n_states == e->n_states_max)
-		return NULL;
-	s = malloc(sizeof *s);
-	if (s != NULL)
-		e->n_states++;
-	return s;
-}
-
-struct request *request_new(struct engine *e)
-{
-	struct request_state *s = state_new(e);
-
-	if (s == NULL)
-		return NULL;
-	memset(s, 0, offsetof(struct request_state, checks_inline));
-	s->engine = e;
-	s->checks = s->checks_inline;
-	s->cap_checks = CHECKS_INLINE;
-	s->groups = &s->group_inline;
-	s->request.refund_amount = -1;
-	return &s->request;
-}
-
-void request_free(struct request *r)
-{
-	struct request_state *s = state_of(r);
-	struct engine *e = s->engine;
-
-	assert(!s->in_progress);
-	resolve_release(s);
-	if (s->text != s->text_inline)
-		free(s->text);
-	buf_release(&s->receipt);
-	s->next_free = e->free_states;
-	e->free_states = s;
-}
-
-void engine_random(struct engine *e, unsigned char *ret_bytes, size_t len)
-{
-	if (e->random_left < len) {
-		ssize_t n = getrandom(e->random_pool, sizeof e->random_pool, 0);
-
-		assert(n == (ssize_t)sizeof e->random_pool); /* never short for so few bytes */
-		e->random_left = sizeof e->random_pool;
-	}
-	e->random_left -= len;
-	memcpy(ret_bytes, e->random_pool + e->random_left, len);
-}
 
 /* ---- The end ---- */
 
@@ -92,13 +31,9 @@ static void give_ignored(kova_status status, const struct script_answer *answer,
 	(void)data;
 }
 
-static bool takes(const struct request *r)
-{
-	return r->kind == REQUEST_TAKE || r->kind == REQUEST_ACQUIRE;
-}
-
 /* What is given back need not be safe: lost, it comes back by time. */
-static void submit_give_back(struct request_state *s, const struct group *g, const struct script_op *op)
+static void submit_give_back(struct request_state *s, const struct group *g,
+			     const struct script_op *op)
 {
 	if (s->durable != NULL)
 		durable_submit_unconfirmed(s->durable, g->slot, op, give_ignored, NULL);
@@ -114,7 +49,7 @@ static void give_back(struct request_state *s, uint8_t first)
 	for (uint8_t i = first; i < s->n_groups; i++) {
 		struct group *g = &s->groups[i];
 
-		if (!takes(&s->request) || s->engine->closing || g->status != KOVA_OK ||
+		if (!request_takes(&s->request) || s->engine->closing || g->status != KOVA_OK ||
 		    (g->answer.status != SCRIPT_ALLOWED && g->answer.status != SCRIPT_SHADOWED))
 			continue;
 		if (resolve_give_back(s, g, &op))
@@ -124,14 +59,14 @@ static void give_back(struct request_state *s, uint8_t first)
 
 static bool counts(const struct request *r)
 {
-	return takes(r) && r->answer.error == REQUEST_NO_ERROR;
+	return request_takes(r) && r->answer.error == REQUEST_NO_ERROR;
 }
 
 static void count_pair(struct request_state *s, const struct request_pair *q, int64_t now_ms)
 {
 	const struct policy *p = catalogue_policy(s->catalogue, q->policy);
 	const struct answer *a = &s->request.answer;
-	enum usage_outcome outcome = !a->allowed	   ? USAGE_REFUSED
+	enum usage_outcome outcome = !a->allowed     ? USAGE_REFUSED
 				     : s->has_waited ? USAGE_ADMITTED_LATE
 						     : USAGE_ADMITTED;
 
@@ -214,84 +149,7 @@ void request_refuse(struct request_state *s, enum reason reason)
 	request_done(s);
 }
 
-/* ---- Checking and owning ---- */
-
-static bool check_throttle(const struct request_throttle *t, const char **ret_message)
-{
-	if (t->max_burst < 0 || t->max_burst >= LIMIT_MAX)
-		*ret_message = "max_burst must be 0 to 999999999";
-	else if (t->count < 1 || t->count > LIMIT_MAX)
-		*ret_message = "count must be 1 to 1000000000";
-	else if (t->period_s < 1 || t->period_s > (int64_t)(LIMIT_PER_MAX_US / 1000000))
-		*ret_message = "period must be 1 to 34560000 seconds (400 days)";
-	else if (t->quantity < 0 || t->quantity > LIMIT_MAX)
-		*ret_message = "quantity must be 0 to 1000000000";
-	else
-		return true;
-	return false;
-}
-
-static bool check_pairs(const struct request *r, const char **ret_message)
-{
-	for (uint8_t i = 0; i < r->n_pairs; i++) {
-		const struct request_pair *q = &r->pairs[i];
-
-		if (q->key.len < 1 || q->key.len > REQUEST_KEY_MAX) {
-			*ret_message = "a key must have 1 to 1024 bytes";
-			return false;
-		}
-		if (q->cost < 1 || q->cost > LIMIT_MAX) {
-			*ret_message = "cost must be 1 to 1000000000";
-			return false;
-		}
-	}
-	return true;
-}
-
-static bool check_request(const struct request *r, const char **ret_message)
-{
-	assert(r->n_pairs <= REQUEST_PAIRS_MAX);
-	if (r->wait_ms > REQUEST_WAIT_MAX_MS)
-		*ret_message = "wait must be 0 to 86400000 ms";
-	else if (r->id.len > REQUEST_ID_MAX)
-		*ret_message = "an id must have 1 to 256 bytes";
-	else if (r->permit.len > REQUEST_PERMIT_MAX)
-		*ret_message = "a permit has at most 64 bytes";
-	else if (r->refund_amount < -1 || r->refund_amount > LIMIT_MAX)
-		*ret_message = "an amount must be 0 to 1000000000";
-	else if (r->kind == REQUEST_THROTTLE && !check_throttle(&r->throttle, ret_message))
-		return false;
-	else
-		return check_pairs(r, ret_message);
-	return false;
-}
-
-static char *own(struct slice *slice, char *at)
-{
-	if (slice->len > 0)
-		memcpy(at, slice->ptr, slice->len);
-	slice->ptr = at;
-	return at + slice->len;
-}
-
-/* Copies what the request's slices point to, so that it can outlive the caller's buffer. */
-static bool own_text(struct request_state *s)
-{
-	struct request *r = &s->request;
-	size_t need = r->id.len + r->permit.len;
-
-	for (uint8_t i = 0; i < r->n_pairs; i++)
-		need += r->pairs[i].policy.len + r->pairs[i].key.len;
-	s->text = need <= sizeof s->text_inline ? s->text_inline : malloc(need);
-	if (s->text == NULL)
-		return false;
-
-	char *at = own(&r->permit, own(&r->id, s->text));
-
-	for (uint8_t i = 0; i < r->n_pairs; i++)
-		at = own(&r->pairs[i].key, own(&r->pairs[i].policy, at));
-	return true;
-}
+/* ---- What a request needs before it is asked ---- */
 
 /* A refund's pairs are in its receipt. */
 static bool open_receipt(struct request_state *s)
@@ -417,7 +275,7 @@ static void refused(struct request_state *s, const struct group *g)
 	give_back(s, 0);
 	resolve_answer(a, &s->checks[g->first_check + g->answer.check], &g->answer, false);
 	a->reason = REASON_LIMITED;
-	if (!takes(&s->request) || s->abandoned || never) {
+	if (!request_takes(&s->request) || s->abandoned || never) {
 		request_done(s);
 		return;
 	}
@@ -475,7 +333,7 @@ static void keep_echo(struct request_state *s, struct slice echo)
 static void in_doubt(struct request_state *s)
 {
 	give_back(s, 0);
-	if (takes(&s->request) || s->request.kind == REQUEST_PEEK) {
+	if (request_takes(&s->request) || s->request.kind == REQUEST_PEEK) {
 		outage_decide(s);
 		request_done(s);
 	} else {
@@ -522,7 +380,7 @@ static void next_step(struct request_state *s)
 		ask_group(s, &s->groups[0], false, 0);
 		return;
 	}
-	if (!takes(&s->request) && s->request.kind != REQUEST_PEEK &&
+	if (!request_takes(&s->request) && s->request.kind != REQUEST_PEEK &&
 	    s->request.kind != REQUEST_THROTTLE)
 		answered_amount(s);
 	else if (s->groups[0].answer.status == SCRIPT_REPEATED)
@@ -589,7 +447,7 @@ static void step(struct request_state *s)
 
 		if (g->status != KOVA_OK || g->answer.status != SCRIPT_REFUSED)
 			continue;
-		if (i > 0 && !looked_up && takes(&s->request) && s->request.id.len > 0)
+		if (i > 0 && !looked_up && request_takes(&s->request) && s->request.id.len > 0)
 			look_up_id(s);
 		else
 			refused(s, g);
@@ -711,7 +569,7 @@ static void start(struct request_state *s)
 
 	if (!prepare(s))
 		return;
-	if (!takes(r) || !waiters_ahead(s))
+	if (!request_takes(r) || !waiters_ahead(s))
 		ask(s, false, 0);
 	else if (r->id.len == 0)
 		stand_behind(s);
@@ -728,14 +586,14 @@ void decide(struct engine *e, struct request *r)
 	e->n_in_progress++;
 	if (e->draining)
 		fail(s, REQUEST_UNAVAILABLE, "the agent is shutting down");
-	else if (!check_request(r, &message))
+	else if (!request_check(r, &message))
 		fail(s, REQUEST_RANGE, message);
 	else if (r->kind == REQUEST_REFUND && !open_receipt(s))
 		fail(s, REQUEST_MALFORMED, "not a receipt: give what RECEIPT returned");
 	else if (r->kind == REQUEST_THROTTLE && !make_throttle_limit(s))
 		fail(s, REQUEST_RANGE,
 		     "max_burst + 1 times period divided by count must be at most 100 years");
-	else if (r->kind != REQUEST_REFUND && !own_text(s))
+	else if (r->kind != REQUEST_REFUND && !request_own(s))
 		fail(s, REQUEST_UNAVAILABLE, "out of memory");
 	else {
 		if (r->want_receipt)
@@ -752,30 +610,4 @@ void request_abandon(struct request *r)
 	s->abandoned = true;
 	if (s->groups_asked == 0) /* it only waits; else it ends when its answer comes */
 		request_done(s);
-}
-
-static const char *const reasons[] = {
-	[REASON_OK] = "ok",
-	[REASON_LIMITED] = "limited:",
-	[REASON_BANNED] = "banned",
-	[REASON_QUEUE_FULL] = "queue_full",
-	[REASON_WAIT_TIMEOUT] = "wait_timeout",
-	[REASON_HELD] = "held",
-	[REASON_BREAKER_OPEN] = "breaker_open",
-	[REASON_OUTAGE] = "outage",
-	[REASON_SHADOW] = "shadow",
-};
-
-size_t answer_reason(const struct answer *a, char ret_text[static 80])
-{
-	size_t len = strlen(reasons[a->reason]);
-
-	memcpy(ret_text, reasons[a->reason], len);
-	if (a->reason == REASON_LIMITED) {
-		size_t level_len = strlen(a->level);
-
-		memcpy(ret_text + len, a->level, level_len);
-		len += level_len;
-	}
-	return len;
 }

@@ -283,7 +283,6 @@ static json_t *copy_list(struct copier *c, const json_t *root, const char *name)
 static void fill(struct copier *c, const struct edge_fields *f, const json_t *root,
 		 struct edge_conf *conf)
 {
-	conf->file = copy(c, c->file);
 	conf->node = f->node != NULL ? copy(c, f->node) : host_name(c);
 	conf->region = copy(c, f->region);
 	conf->listen_resp = copy(c, f->listen.resp);
@@ -292,7 +291,6 @@ static void fill(struct copier *c, const struct edge_fields *f, const json_t *ro
 	conf->insecure = f->insecure;
 	conf->tokens_file = copy_file(c, &auth_path, "tokens_file", f->auth.tokens_file);
 	conf->state_dir = f->state_dir != NULL ? copy_path(c, f->state_dir) : default_state_dir(c);
-	conf->threads = (unsigned)f->threads;
 	fill_redis(c, &f->redis, &conf->redis);
 	conf->policies = copy_list(c, root, "policies");
 	conf->overrides = copy_list(c, root, "overrides");
@@ -383,7 +381,6 @@ void edge_conf_release(struct edge_conf *conf)
 	json_decref(conf->policies);
 	json_decref(conf->overrides);
 	redis_conf_release(&conf->redis);
-	free(conf->file);
 	free(conf->node);
 	free(conf->region);
 	free(conf->listen_resp);

@@ -3,6 +3,8 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
 
 #include "agent.h"
 #include "control.h"
@@ -127,6 +129,18 @@ void engine_close(struct engine *e, void (*on_closed)(void *data), void *data)
 	durables_close(e->durables, on_part_closed, c);
 	region_close(e->region, on_part_closed, c);
 	heartbeat_stop(e->heartbeat);
+}
+
+void engine_random(struct engine *e, unsigned char *ret_bytes, size_t len)
+{
+	if (e->random_left < len) {
+		ssize_t n = getrandom(e->random_pool, sizeof e->random_pool, 0);
+
+		assert(n == (ssize_t)sizeof e->random_pool); /* never short for so few bytes */
+		e->random_left = sizeof e->random_pool;
+	}
+	e->random_left -= len;
+	memcpy(ret_bytes, e->random_pool + e->random_left, len);
 }
 
 struct redis_counters engine_redis_counters(const struct engine *e)

@@ -322,7 +322,6 @@ static void policy_fill(struct policy_rule *rule, const struct policy_fields *f)
 	struct policy *p = &rule->policy;
 
 	strcpy(p->name, f->name);
-	p->leveled = f->levels != NULL;
 	p->shadow = f->shadow;
 	p->on_outage = (enum outage_action)f->on_outage;
 	p->wait_max_queue = (uint32_t)f->wait.max_queue;

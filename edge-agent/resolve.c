@@ -243,16 +243,14 @@ static enum resolution unlimited(struct request_state *s)
 
 static enum resolution resolve_throttle(struct request_state *s)
 {
-	struct check_ref ref = {.limit = &s->throttle_limit,
-				.level_name = "",
-				.cost = s->request.pairs[0].cost};
+	struct check_ref ref = {
+		.limit = &s->throttle_limit, .level_name = "", .cost = s->request.pairs[0].cost};
 	bool added = checks_add(s, ref);
 
 	assert(added); /* the first check is inline */
 	(void)added;
 	s->n_groups = 1;
-	s->group_inline =
-		(struct group){.state = s, .slot = slot_of(s, 0), .n_checks = 1};
+	s->group_inline = (struct group){.state = s, .slot = slot_of(s, 0), .n_checks = 1};
 	return RESOLVED;
 }
 
@@ -296,7 +294,8 @@ static char *names_room(struct request_state *s, const struct group *g)
 static size_t id_name(const struct request_state *s, const struct group *g, char *ret_name)
 {
 	const struct request *r = &s->request;
-	char *at = ret_name + keyspace_id(keyspace_root(r->pairs[g->first_pair].key), r->id, ret_name);
+	char *at =
+		ret_name + keyspace_id(keyspace_root(r->pairs[g->first_pair].key), r->id, ret_name);
 
 	for (uint8_t i = 0; i < r->n_pairs; i++) {
 		const struct request_pair *q = &r->pairs[i];
@@ -313,7 +312,8 @@ static size_t receipt_name(const struct request_state *s, const struct group *g,
 {
 	struct slice random = {(const char *)s->random, sizeof s->random};
 
-	return keyspace_receipt(keyspace_root(s->request.pairs[g->first_pair].key), random, ret_name);
+	return keyspace_receipt(keyspace_root(s->request.pairs[g->first_pair].key), random,
+				ret_name);
 }
 
 /* What a repeat of the same id is answered beside the numbers: the permit, then the receipt. */
@@ -326,16 +326,11 @@ static size_t echo_write(const struct request_state *s, char *ret_echo)
 }
 
 static const enum script_op_kind script_kind[] = {
-	[REQUEST_TAKE] = SCRIPT_TAKE,	    [REQUEST_PEEK] = SCRIPT_PEEK,
+	[REQUEST_TAKE] = SCRIPT_TAKE,       [REQUEST_PEEK] = SCRIPT_PEEK,
 	[REQUEST_REFUND] = SCRIPT_REFUND,   [REQUEST_ACQUIRE] = SCRIPT_TAKE,
 	[REQUEST_RELEASE] = SCRIPT_RELEASE, [REQUEST_RENEW] = SCRIPT_RENEW,
 	[REQUEST_THROTTLE] = SCRIPT_TAKE,
 };
-
-static bool takes(const struct request *r)
-{
-	return r->kind == REQUEST_TAKE || r->kind == REQUEST_ACQUIRE;
-}
 
 bool resolve_operation(struct request_state *s, struct group *g, struct script_op *ret_op)
 {
@@ -351,14 +346,15 @@ bool resolve_operation(struct request_state *s, struct group *g, struct script_o
 		const struct check_ref *ref = &s->checks[g->first_check + i];
 
 		len = resolve_name(s, ref, at);
-		e->scratch[i] = (struct script_check){.limit = ref->limit,
-						      .key = {at, len},
-						      .cost = ref->cost,
-						      .shadow = ref->policy != NULL && ref->policy->shadow};
+		e->scratch[i] =
+			(struct script_check){.limit = ref->limit,
+					      .key = {at, len},
+					      .cost = ref->cost,
+					      .shadow = ref->policy != NULL && ref->policy->shadow};
 		at += len;
 	}
 	ret_op->checks = e->scratch;
-	if (takes(r) && r->id.len > 0 && g == &s->groups[0]) {
+	if (request_takes(r) && r->id.len > 0 && g == &s->groups[0]) {
 		len = id_name(s, g, at);
 		ret_op->id_key = (struct slice){at, len};
 		at += len;
@@ -366,7 +362,7 @@ bool resolve_operation(struct request_state *s, struct group *g, struct script_o
 		ret_op->echo = (struct slice){at, len};
 		at += len;
 	}
-	if (r->kind == REQUEST_REFUND || (takes(r) && r->want_receipt))
+	if (r->kind == REQUEST_REFUND || (request_takes(r) && r->want_receipt))
 		ret_op->receipt_key = (struct slice){at, receipt_name(s, g, at)};
 	if (r->kind == REQUEST_THROTTLE && r->throttle.quantity == 0)
 		ret_op->kind = SCRIPT_PEEK;

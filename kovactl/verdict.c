@@ -63,8 +63,6 @@ const char *verdict_reason(const struct verdict *v, char text[VERDICT_REASON_MAX
 		{"banned", "the key is banned"},
 		{"queue_full", "too many wait already"},
 		{"wait_timeout", "its turn did not come in time"},
-		{"held", "held back by a Retry-After"},
-		{"breaker_open", "the circuit breaker is open"},
 		{"outage", "decided without Redis, by the policy's on_outage"},
 		{"shadow", "over the limit, but the policy is a shadow"},
 	};

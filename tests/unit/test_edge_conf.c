@@ -88,7 +88,6 @@ Test(edge_conf, an_empty_file_gives_the_defaults)
 	cr_expect_null(conf.listen_unix);
 	cr_expect_null(conf.tokens_file);
 	cr_expect_not(conf.insecure);
-	cr_expect_eq(conf.threads, 1);
 	cr_expect_str_eq(conf.state_dir, "/xdg/kova");
 	cr_expect_eq(conf.redis.mode, REDIS_EMBEDDED);
 	cr_expect_eq(conf.redis.timeout_ms, 50);
