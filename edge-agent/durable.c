@@ -75,8 +75,8 @@ struct durable {
 	bool starting, closing;
 	uint64_t starting_until_ms;
 	struct parked *parked;
-	durable_restored *on_restored;
-	void *restored_data;
+	durable_changed *on_changed;
+	void *changed_data;
 	unsigned parts_open;
 	void (*on_closed)(void *data);
 	void *closed_data;
@@ -135,6 +135,7 @@ static void shard_lost(struct shard *shard, const char *why)
 		  "what is decided does not get safe: decisions by each policy's on_outage",
 		  LOG_TEXT_FIELD("durability", d->name),
 		  LOG_INT_FIELD("shard", (int64_t)(shard - d->shards)), LOG_TEXT_FIELD("why", why));
+	d->on_changed(false, d->changed_data);
 }
 
 static void shard_restored(struct shard *shard)
@@ -148,7 +149,7 @@ static void shard_restored(struct shard *shard)
 	log_event(LOG_INFO, "durability_restored", "decisions by the store again",
 		  LOG_TEXT_FIELD("durability", d->name),
 		  LOG_INT_FIELD("shard", (int64_t)(shard - d->shards)));
-	d->on_restored(d->restored_data);
+	d->on_changed(true, d->changed_data);
 }
 
 /* ---- One operation ---- */
@@ -464,8 +465,7 @@ static void on_store_changed(unsigned shard, bool up, const char *why, void *dat
 	}
 	if (d->starting && (!up || all_up(d)))
 		end_starting(d);
-	if (up)
-		d->on_restored(d->restored_data);
+	d->on_changed(up, d->changed_data);
 	arm(d);
 }
 
@@ -611,7 +611,7 @@ static void write_name(struct durable *d)
 }
 
 struct durable *durable_new(uv_loop_t *loop, const struct redis_conf *conf,
-			    struct durability wanted, durable_restored *on_restored, void *data)
+			    struct durability wanted, durable_changed *on_changed, void *data)
 {
 	struct durable *d = calloc(1, sizeof *d);
 	bool possible = conf->mode != REDIS_EMBEDDED || wanted.replicas == 0;
@@ -621,8 +621,8 @@ struct durable *durable_new(uv_loop_t *loop, const struct redis_conf *conf,
 	d->loop = loop;
 	d->wanted = wanted;
 	d->timeout_ms = conf->timeout_ms;
-	d->on_restored = on_restored;
-	d->restored_data = data;
+	d->on_changed = on_changed;
+	d->changed_data = data;
 	write_name(d);
 	if (possible && (!shards_init(d) || !open_region(d, conf))) {
 		confirmer_free(d->confirmer);

@@ -16,15 +16,18 @@
 
 struct durable;
 
-/* What is safe can be found out again after it could not: decisions are Redis's again. */
-typedef void durable_restored(void *data);
+/*
+ * `up`: what is safe can be found out again after it could not, and decisions are Redis's again. Otherwise some shard can't
+ * be asked from now on.
+ */
+typedef void durable_changed(bool up, void *data);
 
 /*
  * Starts connecting at once. `conf`: as of redis_store_new(); its texts outlive it. `wanted` asks for something. An
  * embedded Redis has no replicas: where they are wanted it is never up, which is logged. NULL: out of memory.
  */
 struct durable *durable_new(uv_loop_t *loop, const struct redis_conf *conf,
-			    struct durability wanted, durable_restored *on_restored, void *data);
+			    struct durability wanted, durable_changed *on_changed, void *data);
 /* Ends every operation (KOVA_ECLOSED) before it returns; frees itself later, and then calls `on_closed`. */
 void durable_close(struct durable *d, void (*on_closed)(void *data), void *data);
 

@@ -8,8 +8,8 @@ enum { KINDS = 2 * (DURABILITY_REPLICAS_MAX + 1) };
 struct durables {
 	uv_loop_t *loop;
 	struct redis_conf conf; /* texts borrowed */
-	durable_restored *on_restored;
-	void *restored_data;
+	durable_changed *on_changed;
+	void *changed_data;
 	struct durable *of[KINDS]; /* NULL: nobody has asked for it */
 	unsigned open;
 	void (*on_closed)(void *data);
@@ -17,7 +17,7 @@ struct durables {
 };
 
 struct durables *durables_new(uv_loop_t *loop, const struct redis_conf *conf,
-			      durable_restored *on_restored, void *data)
+			      durable_changed *on_changed, void *data)
 {
 	struct durables *s = calloc(1, sizeof *s);
 
@@ -25,8 +25,8 @@ struct durables *durables_new(uv_loop_t *loop, const struct redis_conf *conf,
 		return NULL;
 	s->loop = loop;
 	s->conf = *conf;
-	s->on_restored = on_restored;
-	s->restored_data = data;
+	s->on_changed = on_changed;
+	s->changed_data = data;
 	return s;
 }
 
@@ -64,7 +64,7 @@ struct durable *durables_get(struct durables *s, struct durability wanted)
 
 	assert(i > 0 && i < KINDS);
 	if (s->of[i] == NULL)
-		s->of[i] = durable_new(s->loop, &s->conf, wanted, s->on_restored, s->restored_data);
+		s->of[i] = durable_new(s->loop, &s->conf, wanted, s->on_changed, s->changed_data);
 	return s->of[i];
 }
 

@@ -7,7 +7,7 @@ struct durables;
 
 /* `conf` is copied, its texts are not: they outlive it. NULL: out of memory. */
 struct durables *durables_new(uv_loop_t *loop, const struct redis_conf *conf,
-			      durable_restored *on_restored, void *data);
+			      durable_changed *on_changed, void *data);
 void durables_free(struct durables *s); /* without any; NULL is nothing */
 /* Closes all and frees it; `on_closed` may come from within. */
 void durables_close(struct durables *s, void (*on_closed)(void *data), void *data);

@@ -20,9 +20,12 @@ static void on_catalogue_changed(void *data)
 	waiters_wake(e->waiters, (struct slice){0}, (struct slice){0});
 }
 
-static void on_restored(void *data)
+static void on_durable_changed(bool up, void *data)
 {
-	engine_store_up(data);
+	if (up)
+		engine_store_up(data);
+	else
+		engine_store_down(data);
 }
 
 struct engine *engine_new(uv_loop_t *loop, struct control *control, struct redis_store *store,
@@ -40,7 +43,7 @@ struct engine *engine_new(uv_loop_t *loop, struct control *control, struct redis
 	if (e->usage != NULL && e->outage != NULL)
 		e->waiters = waiters_new(e);
 	if (e->waiters != NULL)
-		e->durables = durables_new(loop, conf, on_restored, e);
+		e->durables = durables_new(loop, conf, on_durable_changed, e);
 	if (e->durables != NULL)
 		e->heartbeat = heartbeat_start(loop, store);
 	if (e->heartbeat != NULL)

@@ -254,6 +254,30 @@ class Replicas(Durable):
             second.send("KOVA.TAKE", "w", "k", "WAIT", 3000)
             self.assertEqual([first.read()[5], second.read()[5]], ["ok", "ok"])
 
+    def test_waiters_are_not_left_waiting(self):
+        agent = self.agent(self.primary, [policy("w", "replica:1", limit=1, per="1h", burst=1)])
+        agent.call("KOVA.TAKE", "w", "k")
+        with agent.resp() as waiter:
+            waiter.send("KOVA.TAKE", "w", "k", "WAIT", 30000)
+            harness.wait_for(lambda: b'kova_waiters{policy="w"} 1' in agent.http("GET", "/metrics").body, "the waiter")
+            self.stop_replica()
+            agent.call("KOVA.TAKE", "w", "other")
+            began = time.monotonic()
+            self.assertEqual(waiter.read()[5], "outage")
+            self.assertLess(time.monotonic() - began, 0.3)
+
+    def test_an_end_in_the_middle(self):
+        agent = self.agent(self.primary, POLICIES)
+        agent.call("KOVA.TAKE", "safe", "k")
+        self.stop_replica()
+        with agent.resp() as resp:
+            resp.send("KOVA.TAKE", "safe", "k")
+            resp.send("KOVA.TAKE", "safe", "k")
+            time.sleep(0.05)
+            agent.send_signal(signal.SIGTERM)
+            self.assertEqual(resp.read()[5], "outage")
+        self.assertEqual(agent.wait(), 0)
+
     def test_a_policy_that_comes_later(self):
         agent = self.agent(self.primary, [policy("plain", "none")])
         body = policy("late", "replica:1")
