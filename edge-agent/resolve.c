@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "control.h"
+#include "core/divide.h"
 #include "core/keyspace.h"
 #include "engine.h"
 
@@ -391,7 +392,7 @@ bool resolve_give_back(struct request_state *s, struct group *g, struct script_o
 
 static int64_t ms_up(int64_t us)
 {
-	return us < 0 ? -1 : us / 1000 + (us % 1000 > 0);
+	return us < 0 ? -1 : (int64_t)divide_up((uint64_t)us, 1000);
 }
 
 /* What the caller is shown: a plan's numbers are those of its bucket. */
@@ -404,7 +405,6 @@ void resolve_answer(struct answer *a, const struct check_ref *ref, const struct 
 		    bool allowed)
 {
 	const struct limit *shown = shown_limit(ref);
-	uint64_t horizon_us = limit_horizon_us(shown);
 
 	a->allowed = allowed;
 	a->limit = limit_capacity(shown);
@@ -412,7 +412,7 @@ void resolve_answer(struct answer *a, const struct check_ref *ref, const struct 
 	a->retry_after_ms = allowed ? 0 : ms_up(said->wait_us);
 	a->more_after_ms = ms_up(said->wait_us);
 	a->reset_after_ms = ms_up((int64_t)said->reset_us);
-	a->window_s = horizon_us / 1000000 + (horizon_us % 1000000 > 0);
+	a->window_s = divide_up(limit_horizon_us(shown), 1000000);
 	if (ref->policy != NULL)
 		memcpy(a->policy, ref->policy->name, sizeof a->policy);
 	if (!allowed)

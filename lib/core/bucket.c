@@ -2,12 +2,9 @@
 
 #include <assert.h>
 
-#define STAMP_US UINT64_C(100000)
+#include "core/divide.h"
 
-static uint64_t divide_up(uint64_t a, uint64_t b)
-{
-	return a / b + (a % b != 0);
-}
+#define STAMP_US UINT64_C(100000)
 
 /* What is refilled from `from_us` to `to_us`; at most `most`. */
 static uint64_t credit_ut(const struct limit *l, uint64_t from_us, uint64_t to_us, uint64_t most)

@@ -3,6 +3,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "core/divide.h"
+
 struct unit {
 	const char *name;
 	uint64_t ms;
@@ -54,7 +56,7 @@ void duration_write(uint64_t ms, char ret_text[static DURATION_TEXT_MAX])
 /* 1 s to 1 min: tenths of a second, rounded up. */
 static void write_seconds(uint64_t ms, char *text)
 {
-	uint64_t tenths = (ms + 99) / 100;
+	uint64_t tenths = divide_up(ms, 100);
 
 	if (tenths % 10 == 0)
 		snprintf(text, DURATION_TEXT_MAX, "%" PRIu64 "s", tenths / 10);
@@ -68,7 +70,7 @@ static void write_two(uint64_t ms, size_t big, char *text)
 {
 	uint64_t small_ms = units[big + 1].ms;
 	uint64_t ratio = units[big].ms / small_ms;
-	uint64_t smalls = ms / small_ms + (ms % small_ms != 0);
+	uint64_t smalls = divide_up(ms, small_ms);
 
 	if (smalls % ratio == 0)
 		snprintf(text, DURATION_TEXT_MAX, "%" PRIu64 "%s", smalls / ratio, units[big].name);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/buf.h"
+#include "core/calendar.h"
 #include "core/hash.h"
 #include "core/lua_script.h"
 
@@ -253,23 +254,15 @@ static bool is_log(const struct limit *l)
  * instant, when the edges don't reach; where they end, windows of no length. */
 static void edges_around(const struct calendar_edges *e, uint64_t now_us, uint64_t ret_edge[4])
 {
-	uint32_t low = 0, high = e->n;
+	uint32_t n = calendar_edges_passed(e, now_us);
 
 	memset(ret_edge, 0, 4 * sizeof *ret_edge);
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (e->edge_us[middle] <= now_us)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == 0 || low == e->n)
+	if (n == 0 || n == e->n)
 		return;
-	ret_edge[0] = e->edge_us[low >= 2 ? low - 2 : 0];
-	ret_edge[1] = e->edge_us[low - 1];
-	ret_edge[2] = e->edge_us[low];
-	ret_edge[3] = e->edge_us[low + 1 < e->n ? low + 1 : low];
+	ret_edge[0] = e->edge_us[n >= 2 ? n - 2 : 0];
+	ret_edge[1] = e->edge_us[n - 1];
+	ret_edge[2] = e->edge_us[n];
+	ret_edge[3] = e->edge_us[n + 1 < e->n ? n + 1 : n];
 }
 
 static void limit_numbers(const struct limit *l, uint64_t now_us, uint64_t ret_number[5])
