@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "actions.h"
 #include "arguments.h"
@@ -13,6 +12,7 @@
 #include "core/duration.h"
 #include "core/limit.h"
 #include "core/quote.h"
+#include "core/rfc3339.h"
 #include "limit_text.h"
 #include "now.h"
 #include "output.h"
@@ -37,7 +37,7 @@ struct change {
 	bool has_limit, has_per, has_burst;
 	uint64_t limit, per_ms, burst;
 	const char *until; /* RFC 3339 */
-	char until_text[32];
+	char until_text[RFC3339_TEXT_MAX];
 };
 
 static const char *text_of(const json_t *item, const char *field)
@@ -214,11 +214,7 @@ static int remove_one(struct session *s, const struct change *c)
 
 static void until_after(struct change *c, uint64_t ms)
 {
-	time_t s = (time_t)((uint64_t)now_wall_ms() / 1000 + (ms + 999) / 1000);
-	struct tm tm;
-
-	gmtime_r(&s, &tm);
-	strftime(c->until_text, sizeof c->until_text, "%Y-%m-%dT%H:%M:%SZ", &tm);
+	rfc3339_write(now_wall_ms() + (int64_t)ms, c->until_text);
 	c->until = c->until_text;
 }
 

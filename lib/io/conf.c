@@ -11,6 +11,7 @@
 #include "core/duration.h"
 #include "core/name.h"
 #include "core/nearest.h"
+#include "core/rfc3339.h"
 
 /* One member being read: where it is, what is to be there, and where it goes. */
 struct member {
@@ -197,7 +198,7 @@ static void read_time(const struct member *m)
 	struct slice text = {json_string_value(m->value), json_string_length(m->value)};
 	int64_t ms;
 
-	if (text.ptr == NULL || !conf_time_parse(text, &ms))
+	if (text.ptr == NULL || !rfc3339_parse(text, &ms))
 		fail(m, "an RFC 3339 time as \"2027-01-31T18:00:00Z\"");
 	else
 		memcpy(m->at, &ms, sizeof ms);

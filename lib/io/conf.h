@@ -128,9 +128,6 @@ void conf_reader_text(const struct conf_reader *r, char *ret_text, size_t size);
 /* `path` relative to the directory of `file`; owned by the caller; NULL: out of memory. */
 char *conf_path_resolve(const char *file, const char *path);
 
-/* RFC 3339, any offset, fractions cut to ms. */
-bool conf_time_parse(struct slice text, int64_t *ret_ms);
-
 /* "host:port" or "[v6]:port" apart; the slices point into `text`. Port 0–65535. */
 bool conf_address_parse(const char *text, struct slice *ret_host, uint16_t *ret_port);
 
