@@ -11,7 +11,7 @@ import harness
 import load
 import shapes
 
-KILLS = int(os.environ.get("KOVA_KILLS", "25"))
+KILLS = int(os.environ.get("KOVA_KILLS", "40"))
 POLICIES = [{"name": "b", "limit": 10, "per": "1s", "burst": 10, "on_outage": "deny"},
             {"name": "g", "algorithm": "gcra", "limit": 10, "per": "1s", "burst": 10, "on_outage": "deny"},
             {"name": "w", "algorithm": "sliding-window", "limit": 10, "per": "1s", "on_outage": "deny"},
