@@ -45,7 +45,6 @@ struct cluster_call {
 	struct cluster_node
 		*node; /* where it went last, or has to go (asking); NULL: gone, go by the slot */
 	bool asking;
-	bool alone; /* of a broadcast: no redirects */
 	uint16_t slot;
 	unsigned redirects;
 	uint64_t deadline_ms;
@@ -75,8 +74,6 @@ struct redis_cluster {
 };
 
 /* ---- reading the map ---- */
-
-static void refresh_soon(struct redis_cluster *c);
 
 static void on_refresh(uv_timer_t *timer);
 
@@ -346,7 +343,7 @@ static void on_call_reply(kova_status status, const redisReply *reply, void *dat
 
 	if (status == KOVA_ECLOSED && !call->c->closing)
 		status = KOVA_ECONN; /* only this node's link was closed */
-	if (status == KOVA_EREPLY && !call->alone && !call->c->closing)
+	if (status == KOVA_EREPLY && !call->c->closing)
 		on_error(call, call->node, reply);
 	else
 		finish(call, status, reply);
@@ -390,25 +387,6 @@ static struct cluster_call *call_new(struct redis_cluster *c, uint16_t slot, str
 	memcpy(call->command, command.ptr, command.len);
 	call->command[command.len] = '\0'; /* hiredis reads a command as a text that ends */
 	return call;
-}
-
-static void call_node(struct redis_cluster *c, struct cluster_node *node, uint16_t slot,
-		      struct slice command, bool alone, redis_store_reply *on_reply, void *data)
-{
-	struct cluster_call *call;
-
-	if (node == NULL || !cluster_node_up(node)) {
-		redis_later_add(&c->later, KOVA_ECONN, on_reply, data);
-		return;
-	}
-	call = call_new(c, slot, command, on_reply, data);
-	if (call == NULL) {
-		redis_later_add(&c->later, KOVA_ENOMEM, on_reply, data);
-		return;
-	}
-	call->alone = alone;
-	memcpy(call->error, "CLUSTERDOWN not sent", sizeof "CLUSTERDOWN not sent");
-	send_call(call, node);
 }
 
 /* ---- life ---- */
@@ -557,23 +535,26 @@ unsigned redis_cluster_shards(const struct redis_cluster *c)
 void redis_cluster_call(struct redis_cluster *c, uint16_t slot, struct slice command,
 			redis_store_reply *on_reply, void *data)
 {
+	struct cluster_node *node;
+	struct cluster_call *call;
+
 	assert(slot < CLUSTER_SLOTS);
-	call_node(c, c->map.owner[slot], slot, command, false, on_reply, data);
+	node = c->map.owner[slot];
+	if (node == NULL || !cluster_node_up(node)) {
+		redis_later_add(&c->later, KOVA_ECONN, on_reply, data);
+		return;
+	}
+	call = call_new(c, slot, command, on_reply, data);
+	if (call == NULL) {
+		redis_later_add(&c->later, KOVA_ENOMEM, on_reply, data);
+		return;
+	}
+	memcpy(call->error, "CLUSTERDOWN not sent", sizeof "CLUSTERDOWN not sent");
+	send_call(call, node);
 }
 
 void redis_cluster_reset(struct redis_cluster *c, uint16_t slot, const char *why)
 {
 	if (c->map.owner[slot] != NULL)
 		redis_link_drop(c->map.owner[slot]->link, why);
-}
-
-unsigned redis_cluster_broadcast(struct redis_cluster *c, struct slice command,
-				 redis_store_reply *on_reply, void *data)
-{
-	unsigned n = redis_cluster_shards(c);
-
-	for (unsigned i = 0; i < n; i++)
-		call_node(c, i < c->map.n_masters ? c->map.masters[i] : NULL, 0, command, true,
-			  on_reply, data);
-	return n;
 }

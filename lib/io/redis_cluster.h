@@ -24,5 +24,3 @@ unsigned redis_cluster_shards(const struct redis_cluster *c);
 void redis_cluster_call(struct redis_cluster *c, uint16_t slot, struct slice command,
 			redis_store_reply *on_reply, void *data);
 void redis_cluster_reset(struct redis_cluster *c, uint16_t slot, const char *why);
-unsigned redis_cluster_broadcast(struct redis_cluster *c, struct slice command,
-				 redis_store_reply *on_reply, void *data);

@@ -60,7 +60,7 @@ void cluster_map_move(struct cluster_map *map, uint16_t slot, struct cluster_nod
 bool cluster_map_load(struct cluster_map *map, const struct redisReply *reply,
 		      const struct cluster_node *from);
 
-/* Some master is down, or some slot has none. */
+/* All masters are up, and each slot has one. */
 bool cluster_map_is_whole(const struct cluster_map *map);
 
 void cluster_map_close(struct cluster_map *map);

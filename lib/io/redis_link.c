@@ -105,10 +105,7 @@ static void link_handle_gone(struct redis_link *link)
 	void (*on_closed)(void *) = link->on_closed;
 	void *data = link->closed_data;
 
-	free((char *)link->options.path);
-	free((char *)link->options.host);
-	free((char *)link->options.user);
-	free((char *)link->options.password);
+	redis_link_options_release(&link->options);
 	free(link);
 	if (on_closed != NULL)
 		on_closed(data);
@@ -681,26 +678,6 @@ static void on_turn(uv_idle_t *turn)
 
 /* ---- the interface ---- */
 
-static bool copy_text(const char **text)
-{
-	if (*text == NULL)
-		return true;
-	*text = strdup(*text);
-	return *text != NULL;
-}
-
-static bool copy_options(struct redis_link *link, const struct redis_link_options *options)
-{
-	struct redis_link_options *o = &link->options;
-
-	*o = *options;
-	/* All four, so that each is either a copy or NULL. */
-	bool whole = copy_text(&o->path);
-	whole = copy_text(&o->host) && whole;
-	whole = copy_text(&o->user) && whole;
-	return copy_text(&o->password) && whole;
-}
-
 static uint64_t random_seed(void)
 {
 	uint64_t seed;
@@ -719,11 +696,8 @@ struct redis_link *redis_link_new(uv_loop_t *loop, const struct redis_link_optio
 	       options->counters != NULL);
 	if (link == NULL)
 		return NULL;
-	if (!copy_options(link, options)) {
-		free((char *)link->options.path);
-		free((char *)link->options.host);
-		free((char *)link->options.user);
-		free((char *)link->options.password);
+	link->options = *options;
+	if (!redis_link_options_own(&link->options)) {
 		free(link);
 		return NULL;
 	}
@@ -760,11 +734,6 @@ void redis_link_close(struct redis_link *link, void (*on_closed)(void *data), vo
 bool redis_link_up(const struct redis_link *link)
 {
 	return link->state == LINK_UP && !link->doomed;
-}
-
-unsigned redis_link_in_flight(const struct redis_link *link)
-{
-	return link->in_flight;
 }
 
 kova_status redis_link_call(struct redis_link *link, struct slice command, uint64_t deadline_ms,

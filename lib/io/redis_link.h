@@ -52,6 +52,11 @@ struct redis_link_options {
 	void *data;
 };
 
+/* Puts copies in the place of all texts. False: out of memory, and none is left. */
+bool redis_link_options_own(struct redis_link_options *o);
+/* Frees texts that are owned. */
+void redis_link_options_release(struct redis_link_options *o);
+
 /*
  * Starts connecting in the next loop turn. NULL: out of memory. SIGPIPE must be ignored by the
  * process.
@@ -65,8 +70,6 @@ struct redis_link *redis_link_new(uv_loop_t *loop, const struct redis_link_optio
 void redis_link_close(struct redis_link *link, void (*on_closed)(void *data), void *data);
 
 bool redis_link_up(const struct redis_link *link);
-/* Commands that were sent and whose reply has not come: also those that timed out. */
-unsigned redis_link_in_flight(const struct redis_link *link);
 
 /*
  * Sends `command`, a whole RESP command (copied), not SUBSCRIBE or MONITOR. `deadline_ms` is a time

@@ -24,7 +24,6 @@
 
 struct redis_store {
 	uv_loop_t *loop;
-	enum redis_mode mode;
 	uint64_t timeout_ms;
 	struct redis_tls *tls;
 	struct redis_counters counters;
@@ -53,10 +52,7 @@ struct store_call {
 static void store_free(struct redis_store *s)
 {
 	redis_tls_free(s->tls);
-	free((char *)s->base.path);
-	free((char *)s->base.host);
-	free((char *)s->base.user);
-	free((char *)s->base.password);
+	redis_link_options_release(&s->base);
 	free(s);
 }
 
@@ -173,14 +169,6 @@ static void on_master(const char *host, uint16_t port, void *data)
 
 /* ---- starting ---- */
 
-static bool copy_text(const char *text, const char **ret_copy)
-{
-	if (text == NULL)
-		return true;
-	*ret_copy = strdup(text);
-	return *ret_copy != NULL;
-}
-
 static bool start_tls(struct redis_store *s, const struct redis_conf *conf)
 {
 	const char *why;
@@ -196,6 +184,8 @@ static bool start_tls(struct redis_store *s, const struct redis_conf *conf)
 static bool start_base(struct redis_store *s, const struct redis_conf *conf)
 {
 	s->base = (struct redis_link_options){
+		.user = conf->user,
+		.password = conf->password,
 		.timeout_ms = conf->timeout_ms,
 		.connect_timeout_ms = conf->connect_timeout_ms,
 		.want_master = true,
@@ -203,7 +193,7 @@ static bool start_base(struct redis_store *s, const struct redis_conf *conf)
 		.on_changed = on_link_changed,
 		.data = s,
 	};
-	return copy_text(conf->user, &s->base.user) && copy_text(conf->password, &s->base.password);
+	return redis_link_options_own(&s->base);
 }
 
 /* What `conf` says of user and password goes before what the URL says. */
@@ -290,7 +280,6 @@ struct redis_store *redis_store_new(uv_loop_t *loop, const struct redis_conf *co
 	if (s == NULL)
 		return NULL;
 	s->loop = loop;
-	s->mode = conf->mode;
 	s->timeout_ms = conf->timeout_ms;
 	s->on_changed = on_changed;
 	s->data = data;
@@ -359,15 +348,6 @@ void redis_store_reset(struct redis_store *s, uint16_t slot, const char *why)
 		redis_cluster_reset(s->cluster, slot, why);
 	else if (s->link != NULL)
 		redis_link_drop(s->link, why);
-}
-
-unsigned redis_store_broadcast(struct redis_store *s, struct slice command,
-			       redis_store_reply *on_reply, void *data)
-{
-	if (s->cluster != NULL && !s->closing)
-		return redis_cluster_broadcast(s->cluster, command, on_reply, data);
-	redis_store_call(s, 0, command, on_reply, data);
-	return 1;
 }
 
 struct redis_counters redis_store_counters(const struct redis_store *s)

@@ -19,12 +19,12 @@ enum redis_mode { REDIS_EMBEDDED, REDIS_STANDALONE, REDIS_SENTINEL, REDIS_CLUSTE
 /* All strings are owned by the conf; redis_store_new() copies what it keeps. */
 struct redis_conf {
 	enum redis_mode mode;
-	char *url;         /* standalone: redis://… rediss://… or unix:PATH */
-	char *master;      /* sentinel */
-	char **addresses;  /* sentinel: sentinels, cluster: nodes; "host:port" */
+	char *url;        /* standalone: redis://… rediss://… or unix:PATH */
+	char *master;     /* sentinel */
+	char **addresses; /* sentinel: sentinels, cluster: nodes; "host:port" */
 	size_t n_addresses;
-	char *user;        /* NULL: none */
-	char *password;    /* NULL: none; a secret: never logged */
+	char *user;            /* NULL: none */
+	char *password;        /* NULL: none; a secret: never logged */
 	char *ca, *cert, *key; /* TLS files; NULL: none */
 	uint64_t timeout_ms;   /* what one call may take */
 	uint64_t connect_timeout_ms;
@@ -73,10 +73,6 @@ void redis_store_call(struct redis_store *s, uint16_t slot, struct slice command
 		      redis_store_reply *on_reply, void *data);
 /* The stream of this slot's shard is out of step (a reply was lost): drop the connection. */
 void redis_store_reset(struct redis_store *s, uint16_t slot, const char *why);
-
-/* Sends `command` to every shard (no redirects); on_reply comes once a shard. Returns the number of shards. */
-unsigned redis_store_broadcast(struct redis_store *s, struct slice command,
-			       redis_store_reply *on_reply, void *data);
 
 /* Counters for metrics: commands sent, reconnects, time-outs. */
 struct redis_counters {

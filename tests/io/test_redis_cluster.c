@@ -295,41 +295,6 @@ Test(redis_cluster, clusterdown_is_down_until_it_is_over, .timeout = 100)
 	end();
 }
 
-static size_t answers;
-
-static void count_answers(struct store_rig *r)
-{
-	(void)r;
-	answers++;
-}
-
-static void on_broadcast(kova_status status, const struct redisReply *reply, void *data)
-{
-	(void)reply;
-	cr_assert_eq(status, KOVA_OK);
-	++*(size_t *)data;
-}
-
-Test(redis_cluster, broadcast_reaches_every_master)
-{
-	size_t replies = 0;
-
-	begin(1);
-	rig.on_event = count_answers;
-	cr_assert_eq(redis_store_broadcast(
-			     rig.store,
-			     SLICE("*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD\r\n$8\r\nreturn 1\r\n"),
-			     on_broadcast, &replies),
-		     MASTERS);
-	rig_run(&rig, 200);
-	cr_assert_eq(replies, MASTERS);
-	for (size_t i = 0; i < MASTERS; i++)
-		cr_assert_str_eq(redis_node_command(&nodes[i], "SCRIPT EXISTS %s",
-						    "e0e1f9fabfc9d4800c877a703b823ac0578ff8db"),
-				 "1");
-	end();
-}
-
 /* ---- a fake one ---- */
 
 static struct fake_redis fake;
