@@ -27,6 +27,6 @@ struct agent {
 struct engine_health {
 	unsigned shards, shards_up;
 	unsigned durable_shards, durable_shards_up; /* of the connections of durable decisions */
-	uint64_t waiters, requests; /* in progress */
+	uint64_t waiters, requests;                 /* in progress */
 };
 struct engine_health engine_health(const struct engine *e);

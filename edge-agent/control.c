@@ -274,8 +274,9 @@ kova_status control_put_policy(struct control *c, struct slice name, const json_
 
 	json_decref(named);
 	if (text != NULL && c->no_replicas && rule->policy.durability.replicas > 0) {
-		status = fail(ret_error, KOVA_ECONFIG,
-			      "an embedded Redis has no replicas: `durability` must be `none` or `aof`");
+		status = fail(
+			ret_error, KOVA_ECONFIG,
+			"an embedded Redis has no replicas: `durability` must be `none` or `aof`");
 	} else if (text != NULL) {
 		control_id_of_policy(rule, &id);
 		struct control_item_parts parts = {

@@ -304,9 +304,10 @@ static void replicas_check(struct conf_reader *r, const struct rule_set *rules)
 		const struct conf_path path = {.up = &list, .index = i};
 
 		if (rules->policies[i]->policy.durability.replicas > 0)
-			conf_fail(r, &path, "durability", CONF_AT_VALUE,
-				  "an embedded Redis has no replicas: `durability` must be `none` or "
-				  "`aof`, or `redis.mode` another than `embedded`");
+			conf_fail(
+				r, &path, "durability", CONF_AT_VALUE,
+				"an embedded Redis has no replicas: `durability` must be `none` or "
+				"`aof`, or `redis.mode` another than `embedded`");
 	}
 }
 

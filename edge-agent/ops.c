@@ -312,9 +312,7 @@ bool ops_ready(const struct agent *a, struct buf *ret_json)
 	const struct engine_health health = engine_health(a->engine);
 	const bool redis = health.shards_up < health.shards,
 		   durability = health.durable_shards_up < health.durable_shards;
-	const char *status = a->draining	   ? "draining"
-			     : redis || durability ? "degraded"
-						   : "ready";
+	const char *status = a->draining ? "draining" : redis || durability ? "degraded" : "ready";
 
 	buf_printf(ret_json,
 		   "{\"status\":\"%s\",\"degraded\":[%s%s%s],"

@@ -231,8 +231,7 @@ static void levels_read(const struct reading *in, struct policy_rule *rule)
 	json_t *value;
 
 	fail_own_limit(in, "levels");
-	json_array_foreach(in->fields->levels, i, value)
-	{
+	json_array_foreach(in->fields->levels, i, value) {
 		const struct conf_path path = {.up = &list, .index = i};
 		size_t errors = in->r->n_errors;
 

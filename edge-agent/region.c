@@ -44,8 +44,8 @@ struct batch {
 struct region {
 	uv_loop_t *loop;
 	struct redis_store *store;
-	uv_check_t after_poll;     /* sends what the sockets brought */
-	uv_prepare_t before_poll;  /* sends what timers and late answers brought */
+	uv_check_t after_poll;    /* sends what the sockets brought */
+	uv_prepare_t before_poll; /* sends what timers and late answers brought */
 	unsigned handles_open;
 	bool store_open, closing;
 	void (*on_closed)(void *data);
@@ -53,12 +53,12 @@ struct region {
 
 	bool by_slot;
 	struct batch *first, **end; /* the queue of batches that have not been sent, oldest first */
-	struct batch **open_of;   /* those of them that take more: by slot (by_slot) or one */
-	struct batch *spare;      /* free list */
+	struct batch **open_of;     /* those of them that take more: by slot (by_slot) or one */
+	struct batch *spare;        /* free list */
 	unsigned n_spare;
-	unsigned in_flight;       /* calls without a reply */
+	unsigned in_flight; /* calls without a reply */
 	uint64_t nonce;
-	int64_t clock_offset_us;  /* Redis's clock − local steady clock */
+	int64_t clock_offset_us; /* Redis's clock − local steady clock */
 	bool clock_heard;
 	struct region_counters counters;
 };
@@ -198,7 +198,8 @@ static void on_error_reply(struct batch *b, const char *text)
 		batch_send(b);
 		return;
 	}
-	log_event(LOG_WARN, "redis_refused", "the store refused a call", LOG_TEXT_FIELD("why", text));
+	log_event(LOG_WARN, "redis_refused", "the store refused a call",
+		  LOG_TEXT_FIELD("why", text));
 	batch_fail(b, KOVA_EREPLY);
 }
 

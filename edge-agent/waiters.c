@@ -30,7 +30,7 @@ struct wait_queue {
 	struct timer_entry try_at; /* loop ms */
 	struct wait_place *first, *last;
 	uint32_t n;
-	unsigned together; /* how many may ask in one call */
+	unsigned together;     /* how many may ask in one call */
 	struct answer refusal; /* the numbers of the last one */
 	size_t policy_len, key_len;
 	char name[]; /* policy, key */
@@ -290,8 +290,7 @@ bool waiters_join(struct request_state *s, uint64_t deadline_ms)
 	w->n++;
 	for (uint8_t i = 0; i < r->n_pairs && joined; i++)
 		joined = join_queue(s, &r->pairs[i]);
-	if (!joined ||
-	    timer_heap_set(&w->deadlines, &s->waiter.deadline, deadline_ms) != KOVA_OK) {
+	if (!joined || timer_heap_set(&w->deadlines, &s->waiter.deadline, deadline_ms) != KOVA_OK) {
 		waiters_leave(s, false);
 		return false;
 	}

@@ -26,7 +26,7 @@ struct fake_conn {
 	struct fake_redis *server;
 	uv_tcp_t tcp;
 	struct buf in;
-	struct buf owed; /* see fake_owe() */
+	struct buf owed;        /* see fake_owe() */
 	uint64_t busy_until_ms; /* see fake_send_later() */
 	unsigned n_commands;
 	bool open;

@@ -523,8 +523,9 @@ Test(control, a_store_without_replicas)
 	put_ok(c, "before", "{\"limit\":1,\"per\":\"1s\",\"durability\":\"replica:1\"}");
 	control_refuse_replicas(c);
 	put_ok(c, "file", "{\"limit\":1,\"per\":\"1s\",\"durability\":\"aof\"}");
-	cr_expect_eq(put(c, "p", "{\"limit\":1,\"per\":\"1s\",\"durability\":\"replica:1\"}", &error),
-		     KOVA_ECONFIG);
+	cr_expect_eq(
+		put(c, "p", "{\"limit\":1,\"per\":\"1s\",\"durability\":\"replica:1\"}", &error),
+		KOVA_ECONFIG);
 	cr_expect_not_null(strstr(error.text, "no replicas"), "%s", error.text);
 	cr_expect_eq(limit_of(c, "p"), -1);
 	cr_expect_eq(limit_of(c, "before"), 1);

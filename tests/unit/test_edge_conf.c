@@ -220,8 +220,8 @@ Test(edge_conf, a_password_is_in_no_error)
 		"{\"redis\":{\"mode\":\"standalone\",\"url\":\"hunter2\"}}",
 		"{\"redis\":{\"mode\":\"standalone\",\"url\":\"redis://u:hunter2%zz@h:1\"}}",
 		"{\"redis\":{\"mode\":\"cluster\",\"url\":\"redis://u:hunter2@h:1\"}}",
-		"{\"redis\":{\"mode\":\"standalone\",\"url\":\"redis://"
-		"u:hunter2@h:1\",\"user\":\"u\"}}",
+		("{\"redis\":{\"mode\":\"standalone\",\"url\":\"redis://u:hunter2@h:1\","
+		 "\"user\":\"u\"}}"),
 		"{\"redis\":{\"mode\":\"standalone\",\"url\":[\"redis://u:hunter2@h:1\"]}}",
 		"{\"redis\":{\"mode\":\"standalone\",\"url\":\"redis://u:hunter2@h:1\" \"x\":1}}",
 	};
