@@ -68,7 +68,8 @@ static void run_single(bool is_script, unsigned unused)
 		for (int j = 0; j < IN_FLIGHT; j++) {
 			struct slice key = {name, key_name(dice_below(&dice, KEYS), name)};
 
-			buf_add_text(&b, is_script ? "*7\r\n$7\r\nEVALSHA\r\n" : "*2\r\n$3\r\nGET\r\n");
+			buf_add_text(&b,
+				     is_script ? "*7\r\n$7\r\nEVALSHA\r\n" : "*2\r\n$3\r\nGET\r\n");
 			if (is_script) {
 				add_bulk(&b, slice_of(one_key_sha));
 				add_bulk(&b, SLICE("1"));
@@ -98,9 +99,11 @@ static void run_batches(bool unused, unsigned n)
 	(void)unused;
 	for (unsigned i = 0; i < DECISIONS; i += n) {
 		for (unsigned j = 0; j < n; j++) {
-			check[j] = (struct script_check){.limit = &limit, .key = {name[j], 0}, .cost = 1};
+			check[j] = (struct script_check){
+				.limit = &limit, .key = {name[j], 0}, .cost = 1};
 			check[j].key.len = key_name(dice_below(&dice, KEYS), name[j]);
-			op[j] = (struct script_op){.kind = SCRIPT_TAKE, .checks = &check[j], .n_checks = 1};
+			op[j] = (struct script_op){
+				.kind = SCRIPT_TAKE, .checks = &check[j], .n_checks = 1};
 		}
 		script_rig_run(&rig, op, n, answer);
 	}
@@ -163,7 +166,7 @@ static const struct {
 } subjects[SUBJECTS] = {
 	{"GET, 64 in flight", run_single, false, 0},
 	{"one-key script, 64 in flight", run_single, true, 0},
-	{"decide, 1 a call", run_batches, false, 1},
+	{"decide, 1 a call, one in flight", run_batches, false, 1},
 	{"decide, 8 a call", run_batches, false, 8},
 	{"decide, 32 a call", run_batches, false, 32},
 	{"decide, 64 a call", run_batches, false, 64},
@@ -194,7 +197,8 @@ static void measure_server(int rounds)
 			double before = server_cpu_s();
 
 			if (s < 2) { /* their states differ: each finds its own */
-				struct redis_answer a = redis_client_command(&rig.client, "SELECT %d", s);
+				struct redis_answer a =
+					redis_client_command(&rig.client, "SELECT %d", s);
 
 				redis_answer_release(&a);
 			}
@@ -202,7 +206,8 @@ static void measure_server(int rounds)
 			if (r >= 0)
 				us[s][r] = (server_cpu_s() - before) / DECISIONS * 1e6;
 			if (s == 1) {
-				struct redis_answer a = redis_client_command(&rig.client, "SELECT 0");
+				struct redis_answer a =
+					redis_client_command(&rig.client, "SELECT 0");
 
 				redis_answer_release(&a);
 			}
@@ -210,9 +215,11 @@ static void measure_server(int rounds)
 		for (int s = 0; s < SUBJECTS && r >= 0; s++)
 			ratio[s][r] = us[s][r] / us[1][r];
 	}
-	printf("| server CPU a decision, 100k keys | µs | to the one-key script |\n|---|---|---|\n");
+	printf("| server CPU a decision, 100k keys | µs | to the one-key script "
+	       "|\n|---|---|---|\n");
 	for (int s = 0; s < SUBJECTS; s++)
-		printf("| %s | %.2f | %.2f |\n", subjects[s].name, median(us[s], rounds), median(ratio[s], rounds));
+		printf("| %s | %.2f | %.2f |\n", subjects[s].name, median(us[s], rounds),
+		       median(ratio[s], rounds));
 }
 
 /* ---- The agent's side, and memory ---- */
@@ -232,14 +239,16 @@ static void measure_codec(void)
 	for (int i = 0; i < CALLS; i++) {
 		script_batch_clear(rig.batch);
 		for (unsigned j = 0; j < N; j++) {
-			struct script_op op = {.kind = SCRIPT_TAKE, .checks = &check[j], .n_checks = 1};
+			struct script_op op = {
+				.kind = SCRIPT_TAKE, .checks = &check[j], .n_checks = 1};
 
 			if (script_batch_add(rig.batch, &op, 0) != KOVA_OK)
 				abort();
 		}
 		script_batch_command(rig.batch, false, (uint64_t)i);
 	}
-	printf("\nwriting: %.0f ns a decision", (now_s(CLOCK_PROCESS_CPUTIME_ID) - started) / (CALLS * N) * 1e9);
+	printf("\nwriting: %.0f ns a decision",
+	       (now_s(CLOCK_PROCESS_CPUTIME_ID) - started) / (CALLS * N) * 1e9);
 
 	struct script_op op[N];
 	struct script_answer answer[N];
@@ -257,7 +266,8 @@ static void measure_codec(void)
 			if (script_reader_next(&r, &answer[j]) != KOVA_OK)
 				abort();
 	}
-	printf(", reading: %.0f ns\n", (now_s(CLOCK_PROCESS_CPUTIME_ID) - started) / (CALLS * N) * 1e9);
+	printf(", reading: %.0f ns\n",
+	       (now_s(CLOCK_PROCESS_CPUTIME_ID) - started) / (CALLS * N) * 1e9);
 }
 
 static double used_memory(void)
@@ -283,10 +293,12 @@ static void measure_memory(void)
 		struct script_answer answer[100];
 
 		for (unsigned j = 0; j < 100; j++) {
-			check[j] = (struct script_check){.limit = &limit, .key = {name[j], 0}, .cost = 1};
+			check[j] = (struct script_check){
+				.limit = &limit, .key = {name[j], 0}, .cost = 1};
 			check[j].key.len = key_name(i + j, name[j]);
 			names += (double)check[j].key.len;
-			op[j] = (struct script_op){.kind = SCRIPT_TAKE, .checks = &check[j], .n_checks = 1};
+			op[j] = (struct script_op){
+				.kind = SCRIPT_TAKE, .checks = &check[j], .n_checks = 1};
 		}
 		script_rig_run(&rig, op, 100, answer);
 	}

@@ -290,7 +290,7 @@ static void entry_reset(struct lease_entry *e)
 
 static bool leasable(const struct request_state *s)
 {
-	if (s->n_checks > CHECKS_MAX)
+	if (s->n_checks > CHECKS_MAX || s->durable != NULL)
 		return false;
 	for (uint16_t i = 0; i < s->n_checks; i++) {
 		const struct check_ref *ref = &s->checks[i];

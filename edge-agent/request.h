@@ -8,14 +8,12 @@
 #include <stdint.h>
 
 #include "core/bytes.h"
+#include "core/name.h"
+#include "core/request_bounds.h"
 
 enum {
-	REQUEST_PAIRS_MAX = 16,
-	REQUEST_KEY_MAX = 1024,
-	REQUEST_ID_MAX = 256,
 	REQUEST_RECEIPT_MAX = 65536,
 	REQUEST_PERMIT_MAX = 64,
-	REQUEST_WAIT_MAX_MS = 86400000,
 };
 
 enum request_kind {
@@ -45,8 +43,6 @@ enum reason {
 	REASON_BANNED,
 	REASON_QUEUE_FULL,
 	REASON_WAIT_TIMEOUT,
-	REASON_HELD,
-	REASON_BREAKER_OPEN,
 	REASON_OUTAGE,
 	REASON_SHADOW,
 };
@@ -54,9 +50,9 @@ enum reason {
 /* Why there is no verdict at all. */
 enum request_error {
 	REQUEST_NO_ERROR,
-	REQUEST_MALFORMED, /* -ERR, 400: answer.message says what is allowed */
-	REQUEST_RANGE,     /* -RANGE, 400 */
-	REQUEST_NO_POLICY, /* -NOPOLICY, 404 */
+	REQUEST_MALFORMED,   /* -ERR, 400: answer.message says what is allowed */
+	REQUEST_RANGE,       /* -RANGE, 400 */
+	REQUEST_NO_POLICY,   /* -NOPOLICY, 404 */
 	REQUEST_UNAVAILABLE, /* -ERR, 503: refund/release/renew that could not reach the store */
 };
 
@@ -72,10 +68,10 @@ struct answer {
 	int64_t retry_after_ms; /* 0 when allowed; −1: it can never fit */
 	int64_t reset_after_ms;
 	int64_t more_after_ms; /* until one more is there, 0 when full; −1 never; for RateLimit's t */
-	uint64_t window_s;     /* RateLimit-Policy's w: seconds from empty to full, rounded up; 0: none */
+	uint64_t window_s;     /* RateLimit-Policy's w: s from empty to full, rounded up; 0: none */
 	enum reason reason;
-	char policy[65]; /* the policy that limit and remaining belong to */
-	char level[65];  /* REASON_LIMITED: the level that refused; else "" */
+	char policy[NAME_BYTES_MAX + 1]; /* the policy that limit and remaining belong to */
+	char level[NAME_BYTES_MAX + 1];  /* REASON_LIMITED: the level that refused; else "" */
 
 	struct slice receipt; /* owned by the request; empty when none */
 	struct slice permit;  /* owned by the request; empty when none */

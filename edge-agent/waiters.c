@@ -8,6 +8,10 @@
  * only while it is the first in all. Since joining is one step, the oldest of all waiters is first wherever
  * it stands: there is no deadlock.
  *
+ * A queue is never left alone: while one of its waiters asks, the answer says when it is tried again; whoever leaves
+ * without one (his client hung up, the policy is gone, the store is away) has it tried at once. Only a queue whose first
+ * waiter is not the first elsewhere needs no time of its own: the other queue's turn comes.
+ *
  * Room can also come without a notice from elsewhere (a permit released, a refund, a raised limit at another
  * agent), so no queue sleeps longer than RETRY_MAX_MS, and one for permits not longer than PERMIT_RETRY_MS.
  */
@@ -26,7 +30,7 @@ struct wait_queue {
 	struct timer_entry try_at; /* loop ms */
 	struct wait_place *first, *last;
 	uint32_t n;
-	unsigned together; /* how many may ask in one call */
+	unsigned together;     /* how many may ask in one call */
 	struct answer refusal; /* the numbers of the last one */
 	size_t policy_len, key_len;
 	char name[]; /* policy, key */
@@ -47,12 +51,17 @@ static uint64_t queue_hash(struct slice policy, struct slice key)
 	return hash_bytes(key, hash_bytes(policy, 0));
 }
 
+static struct slice queue_policy(const struct wait_queue *q)
+{
+	return (struct slice){q->name, q->policy_len};
+}
+
 static struct wait_queue *queue_find(const struct waiters *w, struct slice policy, struct slice key)
 {
 	uint64_t hash = queue_hash(policy, key);
 
 	for (struct wait_queue *q = w->buckets[hash % BUCKETS]; q != NULL; q = q->next)
-		if (q->hash == hash && slice_equal((struct slice){q->name, q->policy_len}, policy) &&
+		if (q->hash == hash && slice_equal(queue_policy(q), policy) &&
 		    slice_equal((struct slice){q->name + q->policy_len, q->key_len}, key))
 			return q;
 	return NULL;
@@ -281,8 +290,7 @@ bool waiters_join(struct request_state *s, uint64_t deadline_ms)
 	w->n++;
 	for (uint8_t i = 0; i < r->n_pairs && joined; i++)
 		joined = join_queue(s, &r->pairs[i]);
-	if (!joined ||
-	    timer_heap_set(&w->deadlines, &s->waiter.deadline, deadline_ms) != KOVA_OK) {
+	if (!joined || timer_heap_set(&w->deadlines, &s->waiter.deadline, deadline_ms) != KOVA_OK) {
 		waiters_leave(s, false);
 		return false;
 	}
@@ -294,7 +302,7 @@ bool waiters_join(struct request_state *s, uint64_t deadline_ms)
 static void leave_queue(struct waiters *w, struct wait_place *p, bool granted)
 {
 	struct wait_queue *q = p->queue;
-	struct policy_stats *stats = policy_stats_get((struct slice){q->name, q->policy_len});
+	struct policy_stats *stats = policy_stats_get(queue_policy(q));
 
 	place_remove(p);
 	if (stats != NULL)
@@ -305,7 +313,8 @@ static void leave_queue(struct waiters *w, struct wait_place *p, bool granted)
 	}
 	if (granted && q->together < CHAIN_MAX)
 		q->together *= 2;
-	if (granted && !queue_is_asking(q))
+	/* Who was asking and got nothing (its caller is gone, its time is up) leaves nobody behind to be refused. */
+	if (!queue_is_asking(q) && (granted || q->try_at.place == 0))
 		try_at(w, q, uv_now(w->engine->loop));
 }
 
@@ -352,9 +361,22 @@ void waiters_refused(struct request_state *s, int64_t wait_us)
 		p->queue->together = 1;
 		if (p->prev != NULL) /* the one in front said it already */
 			continue;
-		p->queue->refusal = s->request.answer;
+		if (slice_equal(queue_policy(p->queue), slice_of(s->request.answer.policy)))
+			p->queue->refusal = s->request.answer;
 		try_at(w, p->queue, now_ms + retry_ms(s, wait_us));
 	}
+}
+
+/* The queue's own limit has not refused anybody: its first waiter waits for another one as well. */
+static void refusal_by_others(const struct request_state *s, uint8_t pair, struct answer *a)
+{
+	const struct script_answer unknown = {.wait_us = (int64_t)RETRY_MAX_MS * 1000};
+	const struct check_ref *ref = s->checks;
+
+	for (uint16_t i = 0; i < s->n_checks; i++)
+		if (s->checks[i].pair == pair)
+			ref = &s->checks[i];
+	resolve_answer(a, ref, &unknown, false);
 }
 
 void waiters_refusal(const struct request_state *s, struct answer *a)
@@ -369,6 +391,8 @@ void waiters_refusal(const struct request_state *s, struct answer *a)
 		if (q == NULL)
 			continue;
 		*a = q->refusal;
+		if (a->policy[0] == '\0')
+			refusal_by_others(s, i, a);
 		if (a->retry_after_ms < 1)
 			a->retry_after_ms = 1;
 		if (q->try_at.place > 0 && q->try_at.at > now_ms)
