@@ -1,7 +1,7 @@
 /*
  * What a decision costs Redis by the decide script, beside plain GET and beside a script of one key a call
  * (bench/one_key_bucket.lua), in interleaved rounds on the same server; what writing and reading a call costs the agent; and
- * the memory of a bucket. Figures are CPU time of redis-server a decision, from the kernel's accounting: medians over the
+ * the memory of a bucket. Also what a lease costs, and a decision on keys that have leases outstanding. Figures are CPU time of redis-server a decision, from the kernel's accounting: medians over the
  * rounds of each ratio to the one-key script, for absolute figures drift.
  *
  * usage: script_bench [ROUNDS]     (in the source directory)
@@ -15,10 +15,10 @@
 #include "dice.h"
 #include "script_rig.h"
 
-enum { KEYS = 100000, DECISIONS = 32000, IN_FLIGHT = 64, ROUNDS_MAX = 101, SUBJECTS = 6 };
+enum { KEYS = 100000, DECISIONS = 32000, IN_FLIGHT = 64, ROUNDS_MAX = 101, SUBJECTS = 9, HOT = 64 };
 
 static struct script_rig rig;
-static struct limit limit;
+static struct limit limit, hot_limit;
 static struct dice dice = {1};
 static char one_key_sha[41];
 
@@ -68,7 +68,8 @@ static void run_single(bool is_script, unsigned unused)
 		for (int j = 0; j < IN_FLIGHT; j++) {
 			struct slice key = {name, key_name(dice_below(&dice, KEYS), name)};
 
-			buf_add_text(&b, is_script ? "*7\r\n$7\r\nEVALSHA\r\n" : "*2\r\n$3\r\nGET\r\n");
+			buf_add_text(&b,
+				     is_script ? "*7\r\n$7\r\nEVALSHA\r\n" : "*2\r\n$3\r\nGET\r\n");
 			if (is_script) {
 				add_bulk(&b, slice_of(one_key_sha));
 				add_bulk(&b, SLICE("1"));
@@ -98,12 +99,63 @@ static void run_batches(bool unused, unsigned n)
 	(void)unused;
 	for (unsigned i = 0; i < DECISIONS; i += n) {
 		for (unsigned j = 0; j < n; j++) {
-			check[j] = (struct script_check){.limit = &limit, .key = {name[j], 0}, .cost = 1};
+			check[j] = (struct script_check){
+				.limit = &limit, .key = {name[j], 0}, .cost = 1};
 			check[j].key.len = key_name(dice_below(&dice, KEYS), name[j]);
-			op[j] = (struct script_op){.kind = SCRIPT_TAKE, .checks = &check[j], .n_checks = 1};
+			op[j] = (struct script_op){
+				.kind = SCRIPT_TAKE, .checks = &check[j], .n_checks = 1};
 		}
 		script_rig_run(&rig, op, n, answer);
 	}
+}
+
+/* A lease of each of the first `n` keys and, if `returns`, its return in a call of its own. */
+static void lease_keys(unsigned n, bool returns)
+{
+	static char name[HOT][64];
+	static uint64_t last_id;
+	struct script_check check[HOT];
+	struct script_op op[HOT] = {0};
+	struct script_answer answer[HOT];
+
+	for (unsigned j = 0; j < n; j++) {
+		check[j] = (struct script_check){.limit = &hot_limit, .key = {name[j], 0}, .cost = 1};
+		check[j].key.len = key_name(KEYS + j, name[j]);
+		op[j] = (struct script_op){.kind = SCRIPT_LEASE, .checks = &check[j], .n_checks = 1, .amount = 100,
+					   .ttl_us = SCRIPT_LEASE_TTL_MAX_US, .sharers = 1};
+		last_id++;
+		memcpy(op[j].lease, &last_id, sizeof op[j].lease);
+	}
+	script_rig_run(&rig, op, n, answer);
+	for (unsigned j = 0; j < n && returns; j++)
+		op[j].kind = SCRIPT_UNLEASE;
+	if (returns)
+		script_rig_run(&rig, op, n, answer);
+}
+
+static void run_leases(bool unused, unsigned n)
+{
+	(void)unused;
+	for (unsigned i = 0; i < DECISIONS; i += 2 * n)
+		lease_keys(n, true);
+}
+
+static void run_on_leased(bool unused, unsigned n)
+{
+	static char name[HOT][64];
+	struct script_check check[HOT];
+	struct script_op op[HOT];
+	struct script_answer answer[HOT];
+
+	(void)unused;
+	lease_keys(n, false);
+	for (unsigned j = 0; j < n; j++) {
+		check[j] = (struct script_check){.limit = &hot_limit, .key = {name[j], 0}, .cost = 1};
+		check[j].key.len = key_name(KEYS + j, name[j]);
+		op[j] = (struct script_op){.kind = SCRIPT_TAKE, .checks = &check[j], .n_checks = 1};
+	}
+	for (unsigned i = 0; i < DECISIONS; i += n)
+		script_rig_run(&rig, op, n, answer);
 }
 
 static const struct {
@@ -114,10 +166,13 @@ static const struct {
 } subjects[SUBJECTS] = {
 	{"GET, 64 in flight", run_single, false, 0},
 	{"one-key script, 64 in flight", run_single, true, 0},
-	{"decide, 1 a call", run_batches, false, 1},
+	{"decide, 1 a call, one in flight", run_batches, false, 1},
 	{"decide, 8 a call", run_batches, false, 8},
 	{"decide, 32 a call", run_batches, false, 32},
 	{"decide, 64 a call", run_batches, false, 64},
+	{"lease or its return, 1 a call", run_leases, false, 1},
+	{"lease or its return, 64 a call", run_leases, false, HOT},
+	{"decide, 64 a call, keys with leases", run_on_leased, false, HOT},
 };
 
 static int compare(const void *a, const void *b)
@@ -142,7 +197,8 @@ static void measure_server(int rounds)
 			double before = server_cpu_s();
 
 			if (s < 2) { /* their states differ: each finds its own */
-				struct redis_answer a = redis_client_command(&rig.client, "SELECT %d", s);
+				struct redis_answer a =
+					redis_client_command(&rig.client, "SELECT %d", s);
 
 				redis_answer_release(&a);
 			}
@@ -150,7 +206,8 @@ static void measure_server(int rounds)
 			if (r >= 0)
 				us[s][r] = (server_cpu_s() - before) / DECISIONS * 1e6;
 			if (s == 1) {
-				struct redis_answer a = redis_client_command(&rig.client, "SELECT 0");
+				struct redis_answer a =
+					redis_client_command(&rig.client, "SELECT 0");
 
 				redis_answer_release(&a);
 			}
@@ -158,9 +215,11 @@ static void measure_server(int rounds)
 		for (int s = 0; s < SUBJECTS && r >= 0; s++)
 			ratio[s][r] = us[s][r] / us[1][r];
 	}
-	printf("| server CPU a decision, 100k keys | µs | to the one-key script |\n|---|---|---|\n");
+	printf("| server CPU a decision, 100k keys | µs | to the one-key script "
+	       "|\n|---|---|---|\n");
 	for (int s = 0; s < SUBJECTS; s++)
-		printf("| %s | %.2f | %.2f |\n", subjects[s].name, median(us[s], rounds), median(ratio[s], rounds));
+		printf("| %s | %.2f | %.2f |\n", subjects[s].name, median(us[s], rounds),
+		       median(ratio[s], rounds));
 }
 
 /* ---- The agent's side, and memory ---- */
@@ -180,14 +239,16 @@ static void measure_codec(void)
 	for (int i = 0; i < CALLS; i++) {
 		script_batch_clear(rig.batch);
 		for (unsigned j = 0; j < N; j++) {
-			struct script_op op = {.kind = SCRIPT_TAKE, .checks = &check[j], .n_checks = 1};
+			struct script_op op = {
+				.kind = SCRIPT_TAKE, .checks = &check[j], .n_checks = 1};
 
 			if (script_batch_add(rig.batch, &op, 0) != KOVA_OK)
 				abort();
 		}
 		script_batch_command(rig.batch, false, (uint64_t)i);
 	}
-	printf("\nwriting: %.0f ns a decision", (now_s(CLOCK_PROCESS_CPUTIME_ID) - started) / (CALLS * N) * 1e9);
+	printf("\nwriting: %.0f ns a decision",
+	       (now_s(CLOCK_PROCESS_CPUTIME_ID) - started) / (CALLS * N) * 1e9);
 
 	struct script_op op[N];
 	struct script_answer answer[N];
@@ -205,7 +266,8 @@ static void measure_codec(void)
 			if (script_reader_next(&r, &answer[j]) != KOVA_OK)
 				abort();
 	}
-	printf(", reading: %.0f ns\n", (now_s(CLOCK_PROCESS_CPUTIME_ID) - started) / (CALLS * N) * 1e9);
+	printf(", reading: %.0f ns\n",
+	       (now_s(CLOCK_PROCESS_CPUTIME_ID) - started) / (CALLS * N) * 1e9);
 }
 
 static double used_memory(void)
@@ -231,10 +293,12 @@ static void measure_memory(void)
 		struct script_answer answer[100];
 
 		for (unsigned j = 0; j < 100; j++) {
-			check[j] = (struct script_check){.limit = &limit, .key = {name[j], 0}, .cost = 1};
+			check[j] = (struct script_check){
+				.limit = &limit, .key = {name[j], 0}, .cost = 1};
 			check[j].key.len = key_name(i + j, name[j]);
 			names += (double)check[j].key.len;
-			op[j] = (struct script_op){.kind = SCRIPT_TAKE, .checks = &check[j], .n_checks = 1};
+			op[j] = (struct script_op){
+				.kind = SCRIPT_TAKE, .checks = &check[j], .n_checks = 1};
 		}
 		script_rig_run(&rig, op, 100, answer);
 	}
@@ -272,7 +336,8 @@ int main(int argc, char **argv)
 
 	rounds = rounds < 1 ? 1 : rounds > ROUNDS_MAX ? ROUNDS_MAX : rounds;
 	limit = (struct limit){.limit = 10, .per_us = 1000000, .burst = 20};
-	if (limit_init(&limit) != KOVA_OK)
+	hot_limit = (struct limit){.limit = 1000000, .per_us = 1000000, .burst = 1000000};
+	if (limit_init(&limit) != KOVA_OK || limit_init(&hot_limit) != KOVA_OK)
 		abort();
 	script_rig_start(&rig);
 	load_one_key_script();

@@ -4,7 +4,7 @@
  * SIGTERM or SIGINT: no new connections, waiters are answered, what is in progress ends, connections close, then
  * engine, store and child. A step that fails on the way up takes the same way down from where it is.
  *
- *   starting ──store ready──▶ running ──signal──▶ draining ──no connections, or DRAIN_MS──▶ closing ──▶ gone
+ *   starting ──store ready──▶ running ──signal──▶ draining ──all answered, or late──▶ closing ──▶ gone
  *
  * SIGHUP reads the file again: policies, overrides and tokens are taken over; what needs a new start is named.
  */
@@ -59,7 +59,6 @@ struct agent_life {
 
 static void stop(struct agent_life *l);
 
-
 /* Logs each line of `errors` and empties it. */
 static void log_lines(const char *event, struct buf *errors)
 {
@@ -68,7 +67,8 @@ static void log_lines(const char *event, struct buf *errors)
 	buf_add(errors, "", 1);
 	if (buf_failed(errors))
 		line = NULL;
-	for (char *rest = errors->ptr; line != NULL && (line = strtok_r(rest, "\n", &rest)) != NULL;)
+	for (char *rest = errors->ptr;
+	     line != NULL && (line = strtok_r(rest, "\n", &rest)) != NULL;)
 		log_event(LOG_ERROR, event, line);
 	buf_release(errors);
 }
@@ -135,8 +135,9 @@ static void on_drain_timer(uv_timer_t *t)
 {
 	struct agent_life *l = t->data;
 	bool late = uv_now(&l->loop) >= l->timer_until_ms;
+	bool ended = conn_pool_count(l->conns) == 0 && engine_is_idle(l->agent.engine);
 
-	if ((conn_pool_count(l->conns) > 0 || engine_in_progress(l->agent.engine) > 0) && !late)
+	if (!ended && !late)
 		return;
 	if (late)
 		log_event(LOG_WARN, "drain_cut", "some connections did not end in time",
@@ -168,7 +169,8 @@ static void stop(struct agent_life *l)
 	stop_listening(l);
 	engine_drain(l->agent.engine);
 	conn_pool_drain(l->conns);
-	l->timer_until_ms = uv_now(&l->loop) + DRAIN_MS;
+	/* A call that the store does not answer ends by its own time-out, and its caller is answered then. */
+	l->timer_until_ms = uv_now(&l->loop) + DRAIN_MS + l->agent.conf.redis.timeout_ms;
 	uv_timer_start(&l->timer, on_drain_timer, 0, DRAIN_POLL_MS);
 }
 
@@ -239,7 +241,8 @@ static void on_read_again(uv_work_t *work, int cancelled)
 		reload_ended(l);
 		return;
 	}
-	bool tokens_ok = auth_reload(l->agent.auth, conf->tokens_file, &l->reload.errors) == KOVA_OK;
+	bool tokens_ok =
+		auth_reload(l->agent.auth, conf->tokens_file, &l->reload.errors) == KOVA_OK;
 
 	if (tokens_ok) {
 		warn_of_restart(&l->agent.conf, conf);
@@ -278,7 +281,8 @@ static void on_signal(uv_signal_t *h, int number)
 
 /* ---- Starting ---- */
 
-static bool listen_on(struct agent_life *l, int i, const char *address, const struct front_ops *front)
+static bool listen_on(struct agent_life *l, int i, const char *address,
+		      const struct front_ops *front)
 {
 	struct buf error = {0};
 
@@ -306,6 +310,7 @@ static void on_store_changed(unsigned shard, bool up, const char *why, void *dat
 			  LOG_INT_FIELD("shard", shard));
 	} else if (!up) {
 		l->outages++;
+		engine_store_down(l->agent.engine);
 		log_event(LOG_WARN, "outage_begun", "decisions by each policy's on_outage",
 			  LOG_INT_FIELD("shard", shard), LOG_TEXT_FIELD("why", why));
 	}
@@ -317,7 +322,7 @@ static bool start_engine(struct agent_life *l, const struct redis_conf *redis)
 
 	if (store == NULL)
 		return false;
-	l->agent.engine = engine_new(&l->loop, l->agent.control, store);
+	l->agent.engine = engine_new(&l->loop, l->agent.control, store, redis);
 	if (l->agent.engine != NULL)
 		return true;
 	redis_store_close(store, NULL, NULL);
@@ -366,7 +371,8 @@ static void on_start_timer(uv_timer_t *t)
 	struct agent_life *l = t->data;
 	struct engine_health health = engine_health(l->agent.engine);
 
-	if (health.shards_up < health.shards && l->outages == 0 &&
+	if (((health.shards_up < health.shards && l->outages == 0) ||
+	     !engine_has_started(l->agent.engine)) &&
 	    uv_now(&l->loop) < l->timer_until_ms)
 		return;
 	uv_timer_stop(t);
@@ -402,7 +408,6 @@ static void on_child_ready(kova_status status, const char *detail, void *data)
 
 	struct redis_conf redis = l->agent.conf.redis;
 
-	redis.mode = REDIS_STANDALONE;
 	redis.url = (char *)redis_child_url(l->child);
 	start_serving(l, &redis);
 }
@@ -415,9 +420,11 @@ static void start_store(struct agent_life *l)
 		start_serving(l, redis);
 		return;
 	}
+	control_refuse_replicas(l->agent.control);
 	l->child = redis_child_start(&l->loop, l->agent.conf.state_dir, on_child_ready, l);
 	if (l->child == NULL)
-		fail(l, KOVA_EIO, "the embedded redis-server did not start", "see the lines before");
+		fail(l, KOVA_EIO, "the embedded redis-server did not start",
+		     "see the lines before");
 }
 
 /* As `mkdir -p`, the last part readable by us only. */

@@ -26,6 +26,7 @@ struct agent {
 /* What /readyz and INFO say of the store. */
 struct engine_health {
 	unsigned shards, shards_up;
-	uint64_t waiters, requests; /* in progress */
+	unsigned durable_shards, durable_shards_up; /* of the connections of durable decisions */
+	uint64_t waiters, requests;                 /* in progress */
 };
 struct engine_health engine_health(const struct engine *e);

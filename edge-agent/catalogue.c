@@ -167,6 +167,11 @@ const struct policy *catalogue_policy(const struct catalogue *c, struct slice na
 	return e != NULL ? &e->policy : NULL;
 }
 
+const struct policy *catalogue_policy_at(const struct catalogue *c, size_t i)
+{
+	return i < c->n_entries ? &c->entries[i].policy : NULL;
+}
+
 /* The override of `t` with this hash, policy, level and key that is in force at `now_ms`. */
 static const struct override *bound_find(const struct catalogue *c, const struct table *t,
 					 uint64_t hash, uint32_t policy, unsigned level,

@@ -10,26 +10,47 @@
 #include "core/breaker.h"
 #include "core/bytes.h"
 #include "core/limit.h"
+#include "core/name.h"
 
 enum outage_action { OUTAGE_LOCAL, OUTAGE_DENY, OUTAGE_ALLOW };
+
+/* When a decision counts as made, beside being made: on disk; at so many replicas. */
+struct durability {
+	bool aof;
+	uint8_t replicas; /* 0..DURABILITY_REPLICAS_MAX */
+};
+
+enum { DURABILITY_REPLICAS_MAX = 10 };
+
+static inline bool durability_is_wanted(struct durability d)
+{
+	return d.aof || d.replicas > 0;
+}
+
+/* What satisfies both. */
+static inline struct durability durability_both(struct durability a, struct durability b)
+{
+	return (struct durability){.aof = a.aof || b.aof,
+				   .replicas = a.replicas > b.replicas ? a.replicas : b.replicas};
+}
 
 /* What is counted of a policy, kept over reloads (owned by the registry in policy_stats.h). */
 struct policy_stats;
 
 struct level {
-	char name[65]; /* of a policy without levels: the policy's name */
+	char name[NAME_BYTES_MAX + 1]; /* of a policy without levels: the policy's name */
 	struct limit limit;
-	bool has_slots;     /* plan: limit is its bucket, slots its concurrency */
+	bool has_slots; /* plan: limit is its bucket, slots its concurrency */
 	struct limit slots;
 };
 
 struct policy {
-	char name[65];
-	uint8_t n_levels; /* 1..8; 1 and not `leveled`: the one level takes the whole key */
-	bool leveled;
+	char name[NAME_BYTES_MAX + 1];
+	uint8_t n_levels; /* 1..8; the last takes the rest of the key */
 	bool shadow;
 	bool has_overrides;
 	enum outage_action on_outage;
+	struct durability durability;
 	uint32_t wait_max_queue; /* 0: never wait */
 	uint64_t wait_max_ms;
 	struct {
@@ -46,7 +67,7 @@ struct policy {
 struct override {
 	bool banned, unlimited;
 	int64_t until_ms; /* wall clock, ms since the epoch; INT64_MAX: for ever. An expired one does not bind */
-	struct level level; /* unless banned or unlimited; algorithm as the level's that it replaces */
+	struct level level; /* unless banned or unlimited; algorithm as that which it replaces */
 };
 
 struct catalogue;
@@ -56,6 +77,8 @@ void catalogue_unref(struct catalogue *c); /* NULL is nothing */
 
 /* NULL when there is none of that name. Borrowed while the catalogue is referenced. */
 const struct policy *catalogue_policy(const struct catalogue *c, struct slice name);
+/* The policy with number `i`, from 0 on without gaps; NULL: there are no more. */
+const struct policy *catalogue_policy_at(const struct catalogue *c, size_t i);
 
 /*
  * The override that binds the key path `path` of level `level` of `p` at `now_ms`, or NULL: the exact key

@@ -24,11 +24,11 @@ enum {
 	CONN_MAX_CLIENTS = 10000,       /* default of conn_pool_new() */
 	CONN_READ_BYTES = 64 * 1024,    /* most that one read brings */
 	CONN_OUT_PAUSE_BYTES = 1 << 20, /* more output than this: nothing more is read */
-	CONN_OUT_MAX_BYTES = 64 << 20,  /* more than this: closed, counted; one answer may list all policies */
-	CONN_REQUESTS_MAX = 1024,       /* as many in progress: nothing more is read */
-	CONN_WRITE_TIMEOUT_MS = 30000,  /* one write took longer: closed, counted */
-	CONN_LINGER_MS = 1000,          /* a finished connection waits as long for its peer's end */
-	CONN_SWEEP_MS = 500,            /* granularity of all time-outs here */
+	CONN_OUT_MAX_BYTES = 64 << 20, /* more: closed, counted; one answer may list all policies */
+	CONN_REQUESTS_MAX = 1024,      /* as many in progress: nothing more is read */
+	CONN_WRITE_TIMEOUT_MS = 30000, /* one write took longer: closed, counted */
+	CONN_LINGER_MS = 1000,         /* a finished connection waits as long for its peer's end */
+	CONN_SWEEP_MS = 500,           /* granularity of all time-outs here */
 	CONN_ADDRESS_MAX = 160,
 };
 

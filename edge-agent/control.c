@@ -11,6 +11,8 @@
 #include <time.h>
 
 #include "control_own.h"
+#include "core/name.h"
+#include "core/request_bounds.h"
 
 static kova_status fail(struct control_error *e, kova_status status, const char *text)
 {
@@ -233,7 +235,7 @@ static kova_status with_name(const json_t *policy, struct slice name, json_t **r
 	const json_t *own = json_object_get(policy, "name");
 	struct slice said = {json_string_value(own), json_string_length(own)};
 
-	if (!conf_is_name(name))
+	if (!name_is_valid(name))
 		return fail(e, KOVA_ECONFIG,
 			    "a policy's name must be 1 to 64 characters of A-Z a-z 0-9 . _ -");
 	if (!json_is_object(policy))
@@ -252,6 +254,11 @@ static kova_status with_name(const json_t *policy, struct slice name, json_t **r
 	return KOVA_OK;
 }
 
+void control_refuse_replicas(struct control *c)
+{
+	c->no_replicas = true;
+}
+
 kova_status control_put_policy(struct control *c, struct slice name, const json_t *policy,
 			       const char *who, struct control_error *ret_error)
 {
@@ -266,7 +273,11 @@ kova_status control_put_policy(struct control *c, struct slice name, const json_
 	char *text = rule != NULL ? control_item_text(named) : NULL;
 
 	json_decref(named);
-	if (text != NULL) {
+	if (text != NULL && c->no_replicas && rule->policy.durability.replicas > 0) {
+		status = fail(
+			ret_error, KOVA_ECONFIG,
+			"an embedded Redis has no replicas: `durability` must be `none` or `aof`");
+	} else if (text != NULL) {
 		control_id_of_policy(rule, &id);
 		struct control_item_parts parts = {
 			.id = {id.bytes, id.len}, .text = slice_of(text), .policy = rule};
@@ -342,7 +353,7 @@ kova_status control_delete_policy(struct control *c, struct slice name, const ch
 {
 	struct control_id id;
 
-	if (!conf_is_name(name))
+	if (!name_is_valid(name))
 		return fail(ret_error, KOVA_ENOTFOUND, "there is no policy of this name");
 	control_id_set(&id, CONTROL_POLICY, name, (struct slice){0});
 	return delete_item(c, &id, who, ret_error);
@@ -357,7 +368,7 @@ kova_status control_delete_override(struct control *c, struct slice policy, stru
 	struct control_id id;
 
 	assert(is_key != (prefix.ptr != NULL));
-	if (!conf_is_name(policy) || bytes.len > 1024)
+	if (!name_is_valid(policy) || bytes.len > REQUEST_KEY_MAX)
 		return fail(ret_error, KOVA_ENOTFOUND, "there is no such override");
 	control_id_set(&id, is_key ? CONTROL_KEY : CONTROL_PREFIX, policy, bytes);
 	return delete_item(c, &id, who, ret_error);

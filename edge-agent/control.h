@@ -35,6 +35,9 @@ struct catalogue *control_catalogue(const struct control *c);
 /* Called after each change of the catalogue. One listener: the engine. */
 void control_on_change(struct control *c, void (*changed)(void *data), void *data);
 
+/* The store has no replicas: from now on administration can't put a policy that asks for some. */
+void control_refuse_replicas(struct control *c);
+
 /* A reload of the file (SIGHUP). Changes all or nothing. */
 KOVA_MUST_CHECK kova_status control_reload(struct control *c, const json_t *policies,
 					   const json_t *overrides,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/hash.h"
+#include "core/name.h"
 
 enum { FRAME_BEFORE = 20, FRAME_AFTER = 1, CHECKSUM_SEED = 0x6b6f7661 }; /* ["16 digits", … ] */
 
@@ -204,13 +205,14 @@ static bool read_id(const json_t *value, struct control_id *ret_id)
 	struct slice name = string_member(value, "name"), policy = string_member(value, "policy");
 	struct slice key = string_member(value, "key"), prefix = string_member(value, "prefix");
 
-	if (name.ptr != NULL && conf_is_name(name)) {
+	if (name.ptr != NULL && name_is_valid(name)) {
 		control_id_set(ret_id, CONTROL_POLICY, name, (struct slice){0});
 		return true;
 	}
 	struct slice which = key.ptr != NULL ? key : prefix;
 
-	if (policy.ptr == NULL || !conf_is_name(policy) || which.ptr == NULL || which.len > 1024)
+	if (policy.ptr == NULL || !name_is_valid(policy) || which.ptr == NULL ||
+	    which.len > REQUEST_KEY_MAX)
 		return false;
 	control_id_set(ret_id, key.ptr != NULL ? CONTROL_KEY : CONTROL_PREFIX, policy, which);
 	return true;

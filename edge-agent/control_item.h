@@ -9,11 +9,12 @@
 #include <stdint.h>
 
 #include "core/buf.h"
+#include "core/request_bounds.h"
 #include "policy_rule.h"
 
 enum control_kind { CONTROL_POLICY = 'p', CONTROL_KEY = 'k', CONTROL_PREFIX = 'x' };
 
-enum { CONTROL_ID_MAX = 1 + 64 + 1 + 1024, CONTROL_WHO_MAX = 128 };
+enum { CONTROL_ID_MAX = 1 + NAME_BYTES_MAX + 1 + REQUEST_KEY_MAX, CONTROL_WHO_MAX = 128 };
 
 /* What the item is about: kind byte, then a policy's name, or an override's policy, NUL, key or prefix. */
 struct control_id {
@@ -45,7 +46,7 @@ static inline bool control_item_is_deleted(const struct control_item *item)
 	return item->text.len == 0;
 }
 
-/* `policy` 1–64 bytes; `key` at most 1024, empty for CONTROL_POLICY. */
+/* `policy`: a valid name; `key`: at most REQUEST_KEY_MAX bytes, empty for CONTROL_POLICY. */
 void control_id_set(struct control_id *id, enum control_kind kind, struct slice policy,
 		    struct slice key);
 uint64_t control_id_hash(struct slice id);

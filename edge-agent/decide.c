@@ -1,5 +1,5 @@
 /*
- * A request's way: it is checked, its bytes are made its own, its policies become checks (resolve.c), and the
+ * A request's way: it is checked, its bytes are made its own (request.c), its policies become checks (resolve.c), and the
  * region is asked. Granted: answered. Refused: answered, or it joins a queue (waiters.c) and is asked again
  * later. The region can't be asked or its answer is in doubt: the policies say what happens (outage.c).
  *
@@ -13,8 +13,6 @@
  */
 #include <assert.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <sys/random.h>
 
 #include "control.h"
 #include "core/base64url.h"
@@ -26,65 +24,6 @@
 
 enum { EDGE_TRIES = 3 };
 
-/* ---- Pool of requests ---- */
-
-static struct request_state *state_new(struct engine *e)
-{
-	struct request_state *s = e->free_states;
-
-	if (s != NULL) {
-		e->free_states = s->next_free;
-		return s;
-	}
-	if (e->n_states == e->n_states_max)
-		return NULL;
-	s = malloc(sizeof *s);
-	if (s != NULL)
-		e->n_states++;
-	return s;
-}
-
-struct request *request_new(struct engine *e)
-{
-	struct request_state *s = state_new(e);
-
-	if (s == NULL)
-		return NULL;
-	memset(s, 0, offsetof(struct request_state, checks_inline));
-	s->engine = e;
-	s->checks = s->checks_inline;
-	s->cap_checks = CHECKS_INLINE;
-	s->groups = &s->group_inline;
-	s->request.refund_amount = -1;
-	return &s->request;
-}
-
-void request_free(struct request *r)
-{
-	struct request_state *s = state_of(r);
-	struct engine *e = s->engine;
-
-	assert(!s->in_progress);
-	resolve_release(s);
-	if (s->text != s->text_inline)
-		free(s->text);
-	buf_release(&s->receipt);
-	s->next_free = e->free_states;
-	e->free_states = s;
-}
-
-void engine_random(struct engine *e, unsigned char *ret_bytes, size_t len)
-{
-	if (e->random_left < len) {
-		ssize_t n = getrandom(e->random_pool, sizeof e->random_pool, 0);
-
-		assert(n == (ssize_t)sizeof e->random_pool); /* never short for so few bytes */
-		e->random_left = sizeof e->random_pool;
-	}
-	e->random_left -= len;
-	memcpy(ret_bytes, e->random_pool + e->random_left, len);
-}
-
 /* ---- The end ---- */
 
 static void give_ignored(kova_status status, const struct script_answer *answer, void *data)
@@ -94,9 +33,14 @@ static void give_ignored(kova_status status, const struct script_answer *answer,
 	(void)data;
 }
 
-static bool takes(const struct request *r)
+/* What is given back need not be safe: lost, it comes back by time. */
+static void submit_give_back(struct request_state *s, const struct group *g,
+			     const struct script_op *op)
 {
-	return r->kind == REQUEST_TAKE || r->kind == REQUEST_ACQUIRE;
+	if (s->durable != NULL)
+		durable_submit_unconfirmed(s->durable, g->slot, op, give_ignored, NULL);
+	else
+		region_submit(s->engine->region, g->slot, op, 0, give_ignored, NULL);
 }
 
 /* Gives back what the groups from `first` on were granted. */
@@ -107,24 +51,24 @@ static void give_back(struct request_state *s, uint8_t first)
 	for (uint8_t i = first; i < s->n_groups; i++) {
 		struct group *g = &s->groups[i];
 
-		if (!takes(&s->request) || s->engine->closing || g->status != KOVA_OK ||
+		if (!request_takes(&s->request) || s->engine->closing || g->status != KOVA_OK ||
 		    (g->answer.status != SCRIPT_ALLOWED && g->answer.status != SCRIPT_SHADOWED))
 			continue;
 		if (resolve_give_back(s, g, &op))
-			region_submit(s->engine->region, g->slot, &op, 0, give_ignored, NULL);
+			submit_give_back(s, g, &op);
 	}
 }
 
 static bool counts(const struct request *r)
 {
-	return takes(r) && r->answer.error == REQUEST_NO_ERROR;
+	return request_takes(r) && r->answer.error == REQUEST_NO_ERROR;
 }
 
 static void count_pair(struct request_state *s, const struct request_pair *q, int64_t now_ms)
 {
 	const struct policy *p = catalogue_policy(s->catalogue, q->policy);
 	const struct answer *a = &s->request.answer;
-	enum usage_outcome outcome = !a->allowed	   ? USAGE_REFUSED
+	enum usage_outcome outcome = !a->allowed     ? USAGE_REFUSED
 				     : s->has_waited ? USAGE_ADMITTED_LATE
 						     : USAGE_ADMITTED;
 
@@ -216,84 +160,7 @@ void request_refuse(struct request_state *s, enum reason reason)
 	request_done(s);
 }
 
-/* ---- Checking and owning ---- */
-
-static bool check_throttle(const struct request_throttle *t, const char **ret_message)
-{
-	if (t->max_burst < 0 || t->max_burst >= LIMIT_MAX)
-		*ret_message = "max_burst must be 0 to 999999999";
-	else if (t->count < 1 || t->count > LIMIT_MAX)
-		*ret_message = "count must be 1 to 1000000000";
-	else if (t->period_s < 1 || t->period_s > (int64_t)(LIMIT_PER_MAX_US / 1000000))
-		*ret_message = "period must be 1 to 34560000 seconds (400 days)";
-	else if (t->quantity < 0 || t->quantity > LIMIT_MAX)
-		*ret_message = "quantity must be 0 to 1000000000";
-	else
-		return true;
-	return false;
-}
-
-static bool check_pairs(const struct request *r, const char **ret_message)
-{
-	for (uint8_t i = 0; i < r->n_pairs; i++) {
-		const struct request_pair *q = &r->pairs[i];
-
-		if (q->key.len < 1 || q->key.len > REQUEST_KEY_MAX) {
-			*ret_message = "a key must have 1 to 1024 bytes";
-			return false;
-		}
-		if (q->cost < 1 || q->cost > LIMIT_MAX) {
-			*ret_message = "cost must be 1 to 1000000000";
-			return false;
-		}
-	}
-	return true;
-}
-
-static bool check_request(const struct request *r, const char **ret_message)
-{
-	assert(r->n_pairs <= REQUEST_PAIRS_MAX);
-	if (r->wait_ms > REQUEST_WAIT_MAX_MS)
-		*ret_message = "wait must be 0 to 86400000 ms";
-	else if (r->id.len > REQUEST_ID_MAX)
-		*ret_message = "an id must have 1 to 256 bytes";
-	else if (r->permit.len > REQUEST_PERMIT_MAX)
-		*ret_message = "a permit has at most 64 bytes";
-	else if (r->refund_amount < -1 || r->refund_amount > LIMIT_MAX)
-		*ret_message = "an amount must be 0 to 1000000000";
-	else if (r->kind == REQUEST_THROTTLE && !check_throttle(&r->throttle, ret_message))
-		return false;
-	else
-		return check_pairs(r, ret_message);
-	return false;
-}
-
-static char *own(struct slice *slice, char *at)
-{
-	if (slice->len > 0)
-		memcpy(at, slice->ptr, slice->len);
-	slice->ptr = at;
-	return at + slice->len;
-}
-
-/* Copies what the request's slices point to, so that it can outlive the caller's buffer. */
-static bool own_text(struct request_state *s)
-{
-	struct request *r = &s->request;
-	size_t need = r->id.len + r->permit.len;
-
-	for (uint8_t i = 0; i < r->n_pairs; i++)
-		need += r->pairs[i].policy.len + r->pairs[i].key.len;
-	s->text = need <= sizeof s->text_inline ? s->text_inline : malloc(need);
-	if (s->text == NULL)
-		return false;
-
-	char *at = own(&r->permit, own(&r->id, s->text));
-
-	for (uint8_t i = 0; i < r->n_pairs; i++)
-		at = own(&r->pairs[i].key, own(&r->pairs[i].policy, at));
-	return true;
-}
+/* ---- What a request needs before it is asked ---- */
 
 /* A refund's pairs are in its receipt. */
 static bool open_receipt(struct request_state *s)
@@ -403,7 +270,8 @@ static void granted(struct request_state *s)
 /* How long the caller may wait: as it asked, within the bounds of every policy. */
 static uint64_t wait_bound_ms(const struct request_state *s)
 {
-	uint64_t wait_ms = counts(&s->request) ? s->request.wait_ms : 0;
+	bool may_wait = counts(&s->request) && !s->engine->draining;
+	uint64_t wait_ms = may_wait ? s->request.wait_ms : 0;
 
 	for (uint16_t i = 0; i < s->n_checks; i++) {
 		const struct policy *p = s->checks[i].policy;
@@ -439,7 +307,7 @@ static void refused(struct request_state *s, const struct group *g)
 	give_back(s, 0);
 	resolve_answer(a, &s->checks[g->first_check + g->answer.check], &g->answer, false);
 	a->reason = refusals[g->answer.why];
-	if (!takes(&s->request) || s->abandoned || never) {
+	if (!request_takes(&s->request) || s->abandoned || never) {
 		request_done(s);
 		return;
 	}
@@ -506,7 +374,7 @@ static void keep_echo(struct request_state *s, struct slice echo)
 static void in_doubt(struct request_state *s)
 {
 	give_back(s, 0);
-	if (takes(&s->request) || s->request.kind == REQUEST_PEEK) {
+	if (request_takes(&s->request) || s->request.kind == REQUEST_PEEK) {
 		outage_decide(s);
 		request_done(s);
 	} else {
@@ -533,7 +401,16 @@ static void ask_group(struct request_state *s, struct group *g, bool chained, un
 		op.kind = SCRIPT_PEEK;
 		op.receipt_key = (struct slice){0};
 	}
-	region_submit(s->engine->region, g->slot, &op, n_after, on_answer, g);
+	if (s->durable != NULL)
+		durable_submit(s->durable, g->slot, &op, n_after, on_answer, g);
+	else
+		region_submit(s->engine->region, g->slot, &op, n_after, on_answer, g);
+}
+
+static bool can_ask(const struct request_state *s, const struct group *g)
+{
+	return s->durable != NULL ? durable_up(s->durable, g->slot)
+				  : region_up(s->engine->region, g->slot);
 }
 
 /* All groups asked so far were granted. */
@@ -546,7 +423,7 @@ static void next_step(struct request_state *s)
 	}
 	if (s->request.kind == REQUEST_FEEDBACK)
 		fed_back(s);
-	else if (!takes(&s->request) && s->request.kind != REQUEST_PEEK &&
+	else if (!request_takes(&s->request) && s->request.kind != REQUEST_PEEK &&
 		 s->request.kind != REQUEST_THROTTLE)
 		answered_amount(s);
 	else if (s->groups[0].answer.status == SCRIPT_REPEATED)
@@ -555,11 +432,35 @@ static void next_step(struct request_state *s)
 		granted(s);
 }
 
-/* Another group than the first refused a request with an id. */
+/* Does the first group know the id? Nothing is taken. */
 static void look_up_id(struct request_state *s)
 {
 	s->looking_up = true;
 	ask_group(s, &s->groups[0], false, 0);
+}
+
+/* Behind the others, as long as the caller may wait. */
+static void stand_behind(struct request_state *s)
+{
+	uint64_t wait_ms = s->abandoned ? 0 : wait_bound_ms(s);
+
+	if (wait_ms > 0) {
+		wait_in_line(s, wait_ms);
+		return;
+	}
+	waiters_refusal(s, &s->request.answer);
+	request_done(s);
+}
+
+static void ask(struct request_state *s, bool chained, unsigned n_after);
+
+/* Not known: it is as new as any other. */
+static void id_unknown(struct request_state *s)
+{
+	if (waiters_ahead(s) || s->abandoned)
+		stand_behind(s);
+	else
+		ask(s, false, 0);
 }
 
 static void step(struct request_state *s)
@@ -589,13 +490,16 @@ static void step(struct request_state *s)
 
 		if (g->status != KOVA_OK || g->answer.status != SCRIPT_REFUSED)
 			continue;
-		if (i > 0 && !looked_up && takes(&s->request) && s->request.id.len > 0)
+		if (i > 0 && !looked_up && request_takes(&s->request) && s->request.id.len > 0)
 			look_up_id(s);
 		else
 			refused(s, g);
 		return;
 	}
-	next_step(s);
+	if (looked_up)
+		id_unknown(s);
+	else
+		next_step(s);
 }
 
 static void on_answer(kova_status status, const struct script_answer *answer, void *data)
@@ -621,19 +525,27 @@ static void on_answer(kova_status status, const struct script_answer *answer, vo
 		step(s);
 }
 
+/* false: a part of the store is known to be away, and the request was answered. */
+static bool may_ask(struct request_state *s)
+{
+	s->asking_first = s->looking_up = false;
+	s->edge_tries = 0;
+	for (uint8_t i = 0; i < s->n_groups; i++)
+		s->groups[i].status = KOVA_AGAIN;
+	for (uint8_t i = 0; i < s->n_groups; i++)
+		if (!can_ask(s, &s->groups[i])) {
+			in_doubt(s);
+			return false;
+		}
+	return true;
+}
+
 static void ask(struct request_state *s, bool chained, unsigned n_after)
 {
 	uint8_t first = s->n_groups > 1 ? 1 : 0;
 
-	s->asking_first = s->looking_up = false;
-	s->edge_tries = 0;
-	for (uint8_t i = 0; i < s->n_groups; i++) {
-		s->groups[i].status = KOVA_AGAIN;
-		if (!region_up(s->engine->region, s->groups[i].slot)) {
-			in_doubt(s);
-			return;
-		}
-	}
+	if (!may_ask(s))
+		return;
 	s->groups_asked++; /* until all are asked: an answer may come from within */
 	for (uint8_t i = first; i < s->n_groups; i++)
 		ask_group(s, &s->groups[i], chained, n_after);
@@ -641,44 +553,71 @@ static void ask(struct request_state *s, bool chained, unsigned n_after)
 		step(s);
 }
 
+static void on_durable_started(void *data)
+{
+	struct request_state *s = data;
+
+	s->groups_asked--;
+	if (waiters_is_waiting(s))
+		request_try_again(s, false, 0);
+	else
+		request_start(s);
+}
+
+/* A policy that asks for a new durability was just put in force: its connection is on its way. */
+static bool put_off(struct request_state *s)
+{
+	if (s->durable == NULL || !durable_is_starting(s->durable) ||
+	    !durable_when_started(s->durable, on_durable_started, s))
+		return false;
+	s->groups_asked++; /* it is under way, for the waiters and for request_abandon() */
+	return true;
+}
+
+/*
+ * Finds what is to be asked, by the catalogue in force; false: the request was answered by that alone, or is put off.
+ */
+static bool prepare(struct request_state *s)
+{
+	struct answer *a = &s->request.answer;
+	enum resolution resolution = resolve(s);
+	bool admitted = resolution == RESOLVED_AT_ONCE && a->allowed;
+
+	if (s->permit[0] == '\0' &&
+	    (s->wants_permit || (admitted && s->request.kind == REQUEST_ACQUIRE)))
+		make_permit(s);
+	if (resolution == RESOLVED)
+		return !put_off(s);
+	if (admitted && s->request.kind == REQUEST_ACQUIRE)
+		a->permit = (struct slice){s->permit, sizeof s->permit};
+	request_done(s);
+	return false;
+}
+
 void request_try_again(struct request_state *s, bool chained, unsigned n_after)
 {
-	if (resolve(s) == RESOLVED)
+	/* What it was refused with may be of an older catalogue. */
+	s->request.answer = (struct answer){0};
+	if (prepare(s))
 		ask(s, chained, n_after);
-	else
-		request_done(s);
 }
 
 /* ---- The beginning ---- */
 
 void request_start(struct request_state *s)
 {
-	struct request *r = &s->request;
-	uint64_t wait_ms;
+	const struct request *r = &s->request;
 
-	if (resolve(s) != RESOLVED) {
-		if (r->kind == REQUEST_ACQUIRE && r->answer.allowed) {
-			make_permit(s);
-			r->answer.permit = (struct slice){s->permit, sizeof s->permit};
-		}
-		request_done(s);
+	if (!prepare(s))
 		return;
-	}
-	if (s->wants_permit)
-		make_permit(s);
 	if (r->kind == REQUEST_FEEDBACK)
 		feedback_begins(s);
-	if (!takes(r) || !waiters_ahead(s)) {
+	if (!request_takes(r) || !waiters_ahead(s))
 		ask(s, false, 0);
-		return;
-	}
-	wait_ms = wait_bound_ms(s);
-	if (wait_ms > 0) {
-		wait_in_line(s, wait_ms);
-		return;
-	}
-	waiters_refusal(s, &r->answer);
-	request_done(s);
+	else if (r->id.len == 0)
+		stand_behind(s);
+	else if (may_ask(s)) /* a repeat need not wait again */
+		look_up_id(s);
 }
 
 void request_in_doubt(struct request_state *s)
@@ -706,7 +645,7 @@ static void begin(struct request_state *s)
 
 	if (verdict == LEASE_DECIDED)
 		request_decided(s);
-	else if (s->request.kind != REQUEST_REFUND && !own_text(s))
+	else if (s->request.kind != REQUEST_REFUND && !request_own(s))
 		fail(s, REQUEST_UNAVAILABLE, "out of memory");
 	else if (verdict == LEASE_PENDING)
 		leases_join(s);
@@ -722,9 +661,9 @@ void decide(struct engine *e, struct request *r)
 
 	s->in_progress = true;
 	e->n_in_progress++;
-	if (e->closing)
+	if (e->draining)
 		fail(s, REQUEST_UNAVAILABLE, "the agent is shutting down");
-	else if (!check_request(r, &message))
+	else if (!request_check(r, &message))
 		fail(s, REQUEST_RANGE, message);
 	else if ((error = feedback_check(s, &message)) != REQUEST_NO_ERROR)
 		fail(s, error, message);
@@ -748,30 +687,4 @@ void request_abandon(struct request *r)
 	s->abandoned = true;
 	if (s->groups_asked == 0) /* it only waits; else it ends when its answer comes */
 		request_done(s);
-}
-
-static const char *const reasons[] = {
-	[REASON_OK] = "ok",
-	[REASON_LIMITED] = "limited:",
-	[REASON_BANNED] = "banned",
-	[REASON_QUEUE_FULL] = "queue_full",
-	[REASON_WAIT_TIMEOUT] = "wait_timeout",
-	[REASON_HELD] = "held",
-	[REASON_BREAKER_OPEN] = "breaker_open",
-	[REASON_OUTAGE] = "outage",
-	[REASON_SHADOW] = "shadow",
-};
-
-size_t answer_reason(const struct answer *a, char ret_text[static 80])
-{
-	size_t len = strlen(reasons[a->reason]);
-
-	memcpy(ret_text, reasons[a->reason], len);
-	if (a->reason == REASON_LIMITED) {
-		size_t level_len = strlen(a->level);
-
-		memcpy(ret_text + len, a->level, level_len);
-		len += level_len;
-	}
-	return len;
 }

@@ -283,7 +283,6 @@ static json_t *copy_list(struct copier *c, const json_t *root, const char *name)
 static void fill(struct copier *c, const struct edge_fields *f, const json_t *root,
 		 struct edge_conf *conf)
 {
-	conf->file = copy(c, c->file);
 	conf->node = f->node != NULL ? copy(c, f->node) : host_name(c);
 	conf->region = copy(c, f->region);
 	conf->listen_resp = copy(c, f->listen.resp);
@@ -292,10 +291,24 @@ static void fill(struct copier *c, const struct edge_fields *f, const json_t *ro
 	conf->insecure = f->insecure;
 	conf->tokens_file = copy_file(c, &auth_path, "tokens_file", f->auth.tokens_file);
 	conf->state_dir = f->state_dir != NULL ? copy_path(c, f->state_dir) : default_state_dir(c);
-	conf->threads = (unsigned)f->threads;
 	fill_redis(c, &f->redis, &conf->redis);
 	conf->policies = copy_list(c, root, "policies");
 	conf->overrides = copy_list(c, root, "overrides");
+}
+
+static void replicas_check(struct conf_reader *r, const struct rule_set *rules)
+{
+	static const struct conf_path list = {.key = "policies"};
+
+	for (size_t i = 0; i < rules->n_policies; i++) {
+		const struct conf_path path = {.up = &list, .index = i};
+
+		if (rules->policies[i]->policy.durability.replicas > 0)
+			conf_fail(
+				r, &path, "durability", CONF_AT_VALUE,
+				"an embedded Redis has no replicas: `durability` must be `none` or "
+				"`aof`, or `redis.mode` another than `embedded`");
+	}
 }
 
 static kova_status rules_check(struct conf_reader *r, const struct edge_fields *f)
@@ -303,9 +316,12 @@ static kova_status rules_check(struct conf_reader *r, const struct edge_fields *
 	struct rule_set rules;
 	kova_status status = rule_set_read(r, f->policies, f->overrides, &rules);
 
-	if (status == KOVA_OK)
-		rule_set_release(&rules);
-	return status;
+	if (status != KOVA_OK)
+		return status;
+	if (f->redis.mode == REDIS_EMBEDDED)
+		replicas_check(r, &rules);
+	rule_set_release(&rules);
+	return KOVA_OK;
 }
 
 /* Everything but the file itself. Errors that were found are in `r`; *ret_conf is filled in as far as possible. */
@@ -366,7 +382,6 @@ void edge_conf_release(struct edge_conf *conf)
 	json_decref(conf->policies);
 	json_decref(conf->overrides);
 	redis_conf_release(&conf->redis);
-	free(conf->file);
 	free(conf->node);
 	free(conf->region);
 	free(conf->listen_resp);

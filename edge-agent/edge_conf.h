@@ -10,7 +10,6 @@
 
 /* All of it is owned. */
 struct edge_conf {
-	char *file;
 	char *node, *region;
 	char *listen_resp, *listen_http; /* "host:port" or "[v6]:port"; NULL: off */
 	char *listen_unix;               /* a path; NULL: off */
@@ -18,7 +17,6 @@ struct edge_conf {
 	char *tokens_file; /* NULL: none */
 	char *state_dir;   /* may not exist yet */
 	struct redis_conf redis;
-	unsigned threads;
 	json_t *policies, *overrides; /* arrays, checked; never NULL */
 };
 

@@ -77,7 +77,6 @@ static const struct conf_option redis_options[] = {
 		 "`state_dir`"},
 	{.name = "url",
 	 .type = CONF_STRING,
-	 .secret = true,
 	 .at = offsetof(struct redis_fields, url),
 	 .text = "`standalone`: `redis://[user:password@]host:port[/db]`, `rediss://…` (TLS) or "
 		 "`unix:PATH`"},

@@ -3,6 +3,8 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
 
 #include "agent.h"
 #include "control.h"
@@ -16,10 +18,20 @@ static void on_catalogue_changed(void *data)
 	struct engine *e = data;
 
 	leases_return_all(e->leases);
+	durables_prepare(e->durables, control_catalogue(e->control));
 	waiters_wake(e->waiters, (struct slice){0}, (struct slice){0});
 }
 
-struct engine *engine_new(uv_loop_t *loop, struct control *control, struct redis_store *store)
+static void on_durable_changed(bool up, void *data)
+{
+	if (up)
+		engine_store_up(data);
+	else
+		engine_store_down(data);
+}
+
+struct engine *engine_new(uv_loop_t *loop, struct control *control, struct redis_store *store,
+			  const struct redis_conf *conf)
 {
 	struct engine *e = calloc(1, sizeof *e);
 
@@ -34,11 +46,14 @@ struct engine *engine_new(uv_loop_t *loop, struct control *control, struct redis
 	if (e->usage != NULL && e->outage != NULL && e->leases != NULL)
 		e->waiters = waiters_new(e);
 	if (e->waiters != NULL)
+		e->durables = durables_new(loop, conf, on_durable_changed, e);
+	if (e->durables != NULL)
 		e->heartbeat = heartbeat_start(loop, store);
 	if (e->heartbeat != NULL)
 		e->region = region_new(loop, store);
 	if (e->region == NULL) {
 		heartbeat_stop(e->heartbeat);
+		durables_free(e->durables);
 		waiters_free(e->waiters);
 		leases_free(e->leases);
 		outage_free(e->outage);
@@ -47,6 +62,7 @@ struct engine *engine_new(uv_loop_t *loop, struct control *control, struct redis
 		return NULL;
 	}
 	control_on_change(control, on_catalogue_changed, e);
+	durables_prepare(e->durables, control_catalogue(control));
 	return e;
 }
 
@@ -60,37 +76,53 @@ struct leases_counters engine_leases_counters(const struct engine *e)
 	return leases_counters(e->leases);
 }
 
+bool engine_has_started(const struct engine *e)
+{
+	return durables_have_started(e->durables);
+}
+
 void engine_store_up(struct engine *e)
 {
 	outage_ended(e->outage);
 }
 
+void engine_store_down(struct engine *e)
+{
+	waiters_wake(e->waiters, (struct slice){0}, (struct slice){0});
+}
+
 void engine_drain(struct engine *e)
 {
-	if (!e->closing)
+	if (!e->draining)
 		leases_return_all(e->leases);
-	e->closing = true;
+	e->draining = true;
 	waiters_drain(e->waiters);
 }
 
-unsigned engine_in_progress(const struct engine *e)
+bool engine_is_idle(const struct engine *e)
 {
-	return e->n_in_progress + (unsigned)leases_counters(e->leases).in_flight;
+	return e->n_in_progress == 0 && region_is_idle(e->region) && durables_are_idle(e->durables);
 }
 
 struct closing {
 	struct engine *engine;
+	unsigned parts_open; /* the region, the durable ones */
 	void (*on_closed)(void *data);
 	void *data;
 };
 
-static void on_region_closed(void *data)
+static void on_part_closed(void *data)
 {
 	struct closing *c = data;
 	struct engine *e = c->engine;
 
+	if (--c->parts_open > 0)
+		return;
 	assert(e->n_in_progress == 0);
 	leases_free(e->leases);
+	waiters_free(e->waiters);
+	outage_free(e->outage);
+	usage_free(e->usage);
 	while (e->free_states != NULL) {
 		struct request_state *s = e->free_states;
 
@@ -109,25 +141,45 @@ void engine_close(struct engine *e, void (*on_closed)(void *data), void *data)
 	struct closing *c = malloc(sizeof *c);
 
 	assert(c != NULL); /* a few bytes at the very end */
-	*c = (struct closing){e, on_closed, data};
+	*c = (struct closing){.engine = e, .parts_open = 2, .on_closed = on_closed, .data = data};
 	engine_drain(e);
+	e->closing = true;
 	control_on_change(e->control, NULL, NULL);
-	waiters_free(e->waiters);
 	leases_stop(e->leases);
+	/* What is still asked of the store ends now, and its end needs all other parts. */
+	durables_close(e->durables, on_part_closed, c);
+	region_close(e->region, on_part_closed, c);
 	heartbeat_stop(e->heartbeat);
-	region_close(e->region, on_region_closed, c);
-	outage_free(e->outage);
-	usage_free(e->usage);
+}
+
+void engine_random(struct engine *e, unsigned char *ret_bytes, size_t len)
+{
+	if (e->random_left < len) {
+		ssize_t n = getrandom(e->random_pool, sizeof e->random_pool, 0);
+
+		assert(n == (ssize_t)sizeof e->random_pool); /* never short for so few bytes */
+		e->random_left = sizeof e->random_pool;
+	}
+	e->random_left -= len;
+	memcpy(ret_bytes, e->random_pool + e->random_left, len);
 }
 
 struct redis_counters engine_redis_counters(const struct engine *e)
 {
-	return redis_store_counters(region_store(e->region));
+	struct redis_counters redis = redis_store_counters(region_store(e->region));
+	struct region_counters region = {0};
+
+	durables_count(e->durables, &redis, &region);
+	return redis;
 }
 
 struct region_counters engine_region_counters(const struct engine *e)
 {
-	return region_counters(e->region);
+	struct redis_counters redis = {0};
+	struct region_counters region = region_counters(e->region);
+
+	durables_count(e->durables, &redis, &region);
+	return region;
 }
 
 bool usage_get(const struct engine *e, struct slice policy, struct slice key,
@@ -140,7 +192,10 @@ bool usage_get(const struct engine *e, struct slice policy, struct slice key,
 struct engine_health engine_health(const struct engine *e)
 {
 	const struct redis_store *store = region_store(e->region);
+	const struct durable_health durable = durables_health(e->durables);
 	struct engine_health h = {.shards = redis_store_shards(store),
+				  .durable_shards = durable.shards,
+				  .durable_shards_up = durable.shards_up,
 				  .waiters = waiters_count(e->waiters),
 				  .requests = e->n_in_progress};
 

@@ -2,12 +2,14 @@
  * The engine's inside: a request's state while it is in progress, and the parts that move it on. Only the
  * engine's own files include this; everybody else sees request.h.
  *
+ *   request.c  a request by itself: pool, bounds, ownership of its bytes
  *   decide.c   the steps of a request, from its check to on_done
  *   resolve.c  policies and overrides → checks, grouped by Cluster slot; checks → operations of the script
  *   waiters.c  who waits, in which order, and when they are tried again
  *   leases.c   what is decided in memory, from permits that were leased
  *   outage.c   the verdict when the store can't be asked
  *   usage.c    what each key consumed
+ *   durables.c, durable.c, confirm.c  regions whose answers count only when what they wrote is safe
  */
 #pragma once
 
@@ -19,6 +21,7 @@
 #include "core/buf.h"
 #include "core/script.h"
 #include "core/timer_heap.h"
+#include "durables.h"
 #include "receipt.h"
 #include "region.h"
 #include "request.h"
@@ -50,8 +53,8 @@ struct group {
 	struct request_state *state; /* back reference for the answer's callback */
 	uint16_t slot;
 	uint16_t first_check, n_checks;
-	uint8_t first_pair; /* names the root of the receipt's key */
-	kova_status status; /* of the operation */
+	uint8_t first_pair;          /* names the root of the receipt's key */
+	kova_status status;          /* of the operation */
 	struct script_answer answer; /* without its echo */
 };
 
@@ -73,14 +76,15 @@ struct request_state {
 	struct engine *engine;
 	struct request_state *next_free;
 
+	struct durable *durable;     /* NULL: the engine's region answers */
 	struct catalogue *catalogue; /* referenced while checks point into it */
 	struct check_ref *checks;    /* owned unless checks_inline */
 	uint16_t n_checks, cap_checks;
 	struct group *groups; /* owned unless group_inline */
 	uint8_t n_groups;
 	uint8_t groups_asked; /* operations without an answer yet */
-	bool asking_first;    /* several groups: all others were granted, the first is being asked */
-	bool looking_up;      /* several groups: another refused, the first is being asked for the id */
+	bool asking_first; /* several groups: all others were granted, the first is being asked */
+	bool looking_up; /* the first group is being asked for the id: another refused, or others wait */
 	bool in_progress, abandoned, has_waited, wants_permit;
 	uint8_t edge_tries;
 
@@ -102,6 +106,7 @@ struct engine {
 	uv_loop_t *loop;
 	struct control *control;
 	struct region *region;
+	struct durables *durables;
 	struct waiters *waiters;
 	struct usage *usage;
 	struct outage *outage;
@@ -110,7 +115,8 @@ struct engine {
 	struct request_state *free_states;
 	unsigned n_states, n_states_max; /* made so far; the bound */
 	unsigned n_in_progress;
-	bool closing;
+	bool draining; /* nobody may begin, or begin to wait */
+	bool closing;  /* the store can't be asked any more */
 
 	struct script_check scratch[SCRIPT_CHECKS_MAX]; /* of the operation being built */
 	struct buf names;                               /* their key names */
@@ -125,6 +131,18 @@ static inline struct request_state *state_of(struct request *r)
 
 /* Unguessable bytes. */
 void engine_random(struct engine *e, unsigned char *ret_bytes, size_t len);
+
+/* ---- request.c ---- */
+
+static inline bool request_takes(const struct request *r)
+{
+	return r->kind == REQUEST_TAKE || r->kind == REQUEST_ACQUIRE;
+}
+
+/* Whether all numbers and lengths are in their ranges; else *ret_message says what is allowed. */
+bool request_check(const struct request *r, const char **ret_message);
+/* Copies what the request's slices point to, so that it can outlive the caller's buffer. False: out of memory. */
+bool request_own(struct request_state *s);
 
 /* ---- decide.c ---- */
 

@@ -13,18 +13,27 @@ struct redis_store;
 
 enum { ENGINE_REQUESTS_MAX = 65536 };
 
-/* `store` is owned from here on; `control` is borrowed. NULL: out of memory. */
-struct engine *engine_new(uv_loop_t *loop, struct control *control, struct redis_store *store);
+/*
+ * `store` is owned from here on; `control` is borrowed, and so are the texts of `conf`, by which more connections to the
+ * same Redis are made. NULL: out of memory.
+ */
+struct engine *engine_new(uv_loop_t *loop, struct control *control, struct redis_store *store,
+			  const struct redis_conf *conf);
+
+/* Its connections are there, or it is known that they are not, beside the store's own. */
+bool engine_has_started(const struct engine *e);
 
 /* A shard of the store answers again. */
 void engine_store_up(struct engine *e);
+/* A shard can't be asked: those who wait for it are answered at once, by each policy's on_outage. */
+void engine_store_down(struct engine *e);
 
 /* Answers everybody who waits; new requests are refused from now on. */
 void engine_drain(struct engine *e);
 /* Requests were read from a socket: before they are decided, so that clocks are read after them. */
 void engine_new_batch(struct engine *e);
-/* Requests, and leases on their way back, that are still in progress. */
-unsigned engine_in_progress(const struct engine *e);
+/* Whether nothing is in progress, and nothing is on its way back to the store. */
+bool engine_is_idle(const struct engine *e);
 /* Frees it; `on_closed` (may be NULL) comes when all handles are gone. Nothing may be in progress
  * whose owner is gone. */
 void engine_close(struct engine *e, void (*on_closed)(void *data), void *data);

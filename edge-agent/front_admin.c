@@ -4,12 +4,12 @@
  */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "catalogue.h"
 #include "control.h"
 #include "core/keyspace.h"
 #include "core/quote.h"
+#include "core/rfc3339.h"
 #include "http_call.h"
 #include "request.h"
 #include "usage.h"
@@ -156,23 +156,11 @@ void handle_members(struct http_call *c, const struct http_request *r)
 
 /* ---- usage, home ---- */
 
-/* RFC 3339 in UTC with milliseconds, as a JSON string. */
-static void add_time(struct buf *out, int64_t ms)
-{
-	time_t seconds = (time_t)(ms / 1000);
-	struct tm tm;
-	char text[sizeof "2026-11-30T12:00:00"];
-
-	if (gmtime_r(&seconds, &tm) == NULL || strftime(text, sizeof text, "%FT%T", &tm) == 0)
-		buf_add_slice(out, SLICE("null"));
-	else
-		buf_printf(out, "\"%s.%03dZ\"", text, (int)(ms % 1000));
-}
-
 static void answer_usage(struct http_call *c, struct slice policy, struct slice key)
 {
 	struct usage_counts counts = {0};
 	struct buf *out = call_body(c);
+	char since[RFC3339_TEXT_MAX];
 	bool known = usage_get(call_agent(c)->engine, policy, key, &counts);
 
 	buf_add_slice(out, SLICE("{\"policy\":"));
@@ -186,10 +174,12 @@ static void answer_usage(struct http_call *c, struct slice policy, struct slice 
 	buf_add_slice(out, SLICE(",\"waited\":"));
 	buf_add_uint(out, counts.waited);
 	buf_add_slice(out, SLICE(",\"since\":"));
-	if (known)
-		add_time(out, counts.since_ms);
-	else
+	if (known) {
+		rfc3339_write(counts.since_ms, since);
+		quote_json(out, slice_of(since));
+	} else {
 		buf_add_slice(out, SLICE("null"));
+	}
 	buf_add_slice(out, SLICE("}\n"));
 	call_answer(c, 200, "application/json");
 }

@@ -1,4 +1,4 @@
-/* The HTTP/1.1 front: docs/http.md. Its handlers are in front_limiter.c and front_admin.c. */
+/* The HTTP/1.1 front: docs/protocol-http.md. Its handlers are in front_limiter.c and front_admin.c. */
 #pragma once
 
 #include "conn.h"

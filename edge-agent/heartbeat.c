@@ -71,6 +71,8 @@ static bool write_command(struct heartbeat *h)
 	resp_write_bulk(&h->command, agents_key);
 	resp_write_bulk(&h->command, slice_of(name));
 	resp_write_bulk(&h->command, slice_of(silent));
+	buf_add(&h->command, "", 1); /* hiredis reads a command as a text that ends */
+	h->command.len--;
 	return !buf_failed(&h->command);
 }
 

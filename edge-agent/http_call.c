@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/nearest.h"
 #include "core/query.h"
 #include "core/quote.h"
 #include "request.h"
@@ -27,7 +28,6 @@ static void reuse(struct buf *b)
 	if (b->cap > 4096 || b->failed)
 		buf_release(b);
 	buf_clear(b);
-	b->failed = false;
 }
 
 void call_answer(struct http_call *c, unsigned status, const char *media_type)
@@ -177,7 +177,7 @@ static void problem_unknown(struct http_call *c, const struct call_parameter *pa
 		names[i] = parameters[i].name;
 		at += (size_t)snprintf(allowed + at, sizeof allowed - at, " `%s`", names[i]);
 	}
-	const char *nearest = conf_nearest(text, names);
+	const char *nearest = nearest_in_list(text, names);
 	if (nearest != NULL)
 		call_problemf(c, 400, "unknown parameter `%s`; did you mean `%s`?", text, nearest);
 	else

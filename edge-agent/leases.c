@@ -67,7 +67,8 @@ struct lease_entry {
 	uint64_t full_us;           /* when it is full again, as last heard */
 	uint64_t refused_until_us;  /* 0: no refusal is remembered */
 	uint64_t refused_cost;      /* ... of this cost and more ... */
-	enum reason refused_why;    /* ... because it is limited, or held */
+	enum reason refused_why;    /* ... because it is limited, or held ... */
+	uint64_t room_us;           /* ... until then; UINT64_MAX: for ever */
 	uint64_t admitted, refused; /* costs that usage does not know yet */
 	size_t policy_len, key_len;
 	char name[]; /* policy, key */
@@ -292,7 +293,7 @@ static void entry_reset(struct lease_entry *e)
 
 static bool leasable(const struct request_state *s)
 {
-	if (s->n_checks > CHECKS_MAX)
+	if (s->n_checks > CHECKS_MAX || s->durable != NULL)
 		return false;
 	for (uint16_t i = 0; i < s->n_checks; i++) {
 		const struct check_ref *ref = &s->checks[i];
@@ -450,14 +451,22 @@ static void answer_granted(struct lease_entry *e, struct request_state *s)
 	e->leases->counters.decisions++;
 }
 
+static int64_t ms_until(const struct lease_entry *e, uint64_t at_us)
+{
+	uint64_t now = e->leases->now_us;
+
+	return at_us > now ? (int64_t)((at_us - now + 999) / 1000) : 0;
+}
+
 static void answer_refused(struct lease_entry *e, struct request_state *s)
 {
 	struct answer *a = &s->request.answer;
-	uint64_t now = e->leases->now_us;
 
-	fill_shown(e, a, e->refused_why == REASON_HELD ? 0 : e->spent.left + e->next_one.left + e->beyond);
+	fill_shown(e, a, e->spent.left + e->next_one.left + e->beyond);
+	if (e->refused_why == REASON_HELD) /* nothing remains, however full it is */
+		a->reset_after_ms = ms_until(e, e->full_us);
 	a->allowed = false;
-	a->retry_after_ms = (int64_t)((e->refused_until_us - now + 999) / 1000);
+	a->retry_after_ms = e->room_us == UINT64_MAX ? -1 : ms_until(e, e->room_us);
 	a->more_after_ms = a->retry_after_ms;
 	a->reason = e->refused_why;
 	memcpy(a->level, e->shown_level, strlen(e->shown_level) + 1);
@@ -575,6 +584,7 @@ static void remember_refusal(struct lease_entry *e, uint64_t cost, const struct 
 
 	e->refused_until_us = now_us(e->leases) + (wait_us < REFUSAL_MAX_US ? wait_us : REFUSAL_MAX_US);
 	e->refused_cost = cost;
+	e->room_us = said->wait_us < 0 ? UINT64_MAX : now_us(e->leases) + (uint64_t)said->wait_us;
 	e->refused_why = said->why == SCRIPT_HELD ? REASON_HELD : REASON_LIMITED;
 	e->beyond = said->remaining;
 	e->full_us = now_us(e->leases) + said->reset_us;
@@ -691,11 +701,11 @@ static bool is_below(const struct lease_entry *e, struct slice policy, struct sl
 void leases_drop(struct leases *w, const struct policy *policy, struct slice key)
 {
 	struct slice name = slice_of(policy->name);
-	struct lease_entry *e = policy->leveled ? NULL : find(w, name, key);
+	struct lease_entry *e = policy->n_levels > 1 ? NULL : find(w, name, key);
 
 	if (e != NULL)
 		drop(e);
-	for (size_t i = 0; i < BUCKETS && policy->leveled; i++)
+	for (size_t i = 0; i < BUCKETS && policy->n_levels > 1; i++)
 		for (e = w->buckets[i]; e != NULL; e = e->next)
 			if (is_below(e, name, key))
 				drop(e);

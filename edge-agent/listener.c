@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "conn_pool.h"
+#include "core/host_port.h"
 #include "io/log.h"
 
 enum { BACKLOG = 511, UNIX_MODE_MASK = 0117 /* leaves 0660 */ };
@@ -39,49 +40,27 @@ struct endpoint {
 	char path[sizeof((struct sockaddr_un *)0)->sun_path];
 };
 
-static bool parse_port(struct slice text, int *ret_port)
+/* Names are not looked up. */
+static bool parse_tcp(struct slice address, struct sockaddr_storage *ret_tcp)
 {
-	int port = 0;
-
-	if (text.len == 0 || text.len > 5)
-		return false;
-	for (size_t i = 0; i < text.len; i++) {
-		if (text.ptr[i] < '0' || text.ptr[i] > '9')
-			return false;
-		port = port * 10 + (text.ptr[i] - '0');
-	}
-	*ret_port = port;
-	return port <= 65535;
-}
-
-static bool parse_tcp(const char *address, struct sockaddr_storage *ret_tcp)
-{
+	struct host_port a;
 	char host[64];
-	const char *colon = strrchr(address, ':');
-	bool v6 = address[0] == '[';
-	size_t from = v6, to;
-	int port;
 
-	if (colon == NULL || !parse_port(slice_of(colon + 1), &port))
+	if (host_port_parse(address, &a) != KOVA_OK || a.host.len >= sizeof host)
 		return false;
-	to = (size_t)(colon - address);
-	if (v6 && (to < 3 || address[--to] != ']'))
-		return false;
-	if (to - from >= sizeof host)
-		return false;
-	memcpy(host, address + from, to - from);
-	host[to - from] = '\0';
-	if (v6) {
+	memcpy(host, a.host.ptr, a.host.len);
+	host[a.host.len] = '\0';
+	if (a.bracketed) {
 		struct sockaddr_in6 in6;
 
-		if (uv_ip6_addr(host, port, &in6) != 0)
+		if (uv_ip6_addr(host, a.port, &in6) != 0)
 			return false;
 		memcpy(ret_tcp, &in6, sizeof in6);
 	} else {
 		struct sockaddr_in in4;
 
-		if (uv_ip4_addr(strcmp(host, "localhost") == 0 ? "127.0.0.1" : host, port, &in4) !=
-		    0)
+		if (uv_ip4_addr(strcmp(host, "localhost") == 0 ? "127.0.0.1" : host, a.port,
+				&in4) != 0)
 			return false;
 		memcpy(ret_tcp, &in4, sizeof in4);
 	}
@@ -100,7 +79,7 @@ static bool parse_endpoint(const char *address, struct endpoint *ret_endpoint)
 			return false;
 		e.is_unix = true;
 		memcpy(e.path, path, len + 1);
-	} else if (!parse_tcp(address, &e.tcp)) {
+	} else if (!parse_tcp(slice_of(address), &e.tcp)) {
 		return false;
 	}
 	*ret_endpoint = e;

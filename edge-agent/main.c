@@ -12,18 +12,21 @@
 static const char help[] =
 	"usage: kova-agent --config FILE [option…]\n"
 	"\n"
-	"The edge agent: enforces limits for the workers beside it, exactly, through the region's Redis.\n"
+	"The edge agent: enforces limits for the workers beside it, exactly, through the\n"
+	"region's Redis.\n"
 	"\n"
-	"  -c, --config FILE    the node's configuration (JSON)\n"
-	"      --check-config   check FILE and exit: 0, or 1 with FILE:LINE:COLUMN and what is allowed\n"
-	"      --log FORMAT     json (default): one object a line; text: for people\n"
+	"  -c, --config FILE      the node's configuration (JSON)\n"
+	"      --check-config     check FILE and exit: 0, or 1 with each error as\n"
+	"                         FILE:LINE:COLUMN: what is wrong and what is allowed\n"
+	"      --log FORMAT       json (default): one object a line; text: for people\n"
 	"      --log-level LEVEL  debug, info (default), warn or error\n"
-	"  -h, --help           this text\n"
-	"  -V, --version        the version\n"
+	"  -h, --help             this text\n"
+	"  -V, --version          the version\n"
 	"\n"
-	"SIGHUP reloads FILE and the tokens; SIGTERM and SIGINT answer what is in progress and end.\n"
-	"Without `listen` it answers RESP on 127.0.0.1:7411 and HTTP on 127.0.0.1:7412; without `redis` it runs a\n"
-	"private redis-server. Every option of FILE: man kova-agent, docs/configuration.md.\n";
+	"SIGHUP reloads FILE and the tokens; SIGTERM and SIGINT answer what is in progress\n"
+	"and end. Without `listen` it answers RESP on 127.0.0.1:7411 and HTTP on\n"
+	"127.0.0.1:7412; without `redis` it runs a private redis-server. Every option of\n"
+	"FILE: man kova-agent, docs/configuration.md.\n";
 
 enum { EXIT_USAGE = 2, OPTION_CHECK = 256, OPTION_LOG, OPTION_LOG_LEVEL };
 

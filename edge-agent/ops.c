@@ -238,11 +238,12 @@ static void collect_engine(struct metrics_writer *w, void *data)
 {
 	const struct agent *a = data;
 	const struct engine_health health = engine_health(a->engine);
-	const struct metric_label redis = {"part", "redis"};
+	const struct metric_label redis = {"part", "redis"}, durability = {"part", "durability"};
 
 	metrics_family(w, "kova_outage", METRIC_GAUGE, NULL,
 		       "1 while this part can not be reached, in whole or for some keys.");
 	metrics_sample(w, &redis, 1, health.shards_up < health.shards);
+	metrics_sample(w, &durability, 1, health.durable_shards_up < health.durable_shards);
 	write_number(w, "kova_redis_shards", METRIC_GAUGE, NULL, "Shards of the store.",
 		     health.shards);
 	write_number(w, "kova_redis_shards_up", METRIC_GAUGE, NULL, "Shards that can be asked.",
@@ -340,14 +341,16 @@ static void collect_build(struct metrics_writer *w, void *data)
 bool ops_ready(const struct agent *a, struct buf *ret_json)
 {
 	const struct engine_health health = engine_health(a->engine);
-	const bool degraded = health.shards_up < health.shards;
-	const char *status = a->draining ? "draining" : degraded ? "degraded" : "ready";
+	const bool redis = health.shards_up < health.shards,
+		   durability = health.durable_shards_up < health.durable_shards;
+	const char *status = a->draining ? "draining" : redis || durability ? "degraded" : "ready";
 
 	buf_printf(ret_json,
-		   "{\"status\":\"%s\",\"degraded\":[%s],"
+		   "{\"status\":\"%s\",\"degraded\":[%s%s%s],"
 		   "\"redis\":{\"shards\":%u,\"up\":%u},"
 		   "\"waiters\":%llu,\"requests\":%llu}\n",
-		   status, degraded ? "\"redis\"" : "", health.shards, health.shards_up,
+		   status, redis ? "\"redis\"" : "", redis && durability ? "," : "",
+		   durability ? "\"durability\"" : "", health.shards, health.shards_up,
 		   (unsigned long long)health.waiters, (unsigned long long)health.requests);
 	return !a->draining;
 }

@@ -69,7 +69,8 @@ static bool is_part_of(const struct local *l, const struct limit *whole, unsigne
 	       l->whole_burst == whole->burst;
 }
 
-static bool local_begin(struct local *l, const struct limit *whole, unsigned agents, uint64_t now_us)
+static bool local_begin(struct local *l, const struct limit *whole, unsigned agents,
+			uint64_t now_us)
 {
 	l->agents = agents;
 	l->whole_limit = whole->limit;
@@ -187,9 +188,8 @@ static void untake(const struct request_state *s, struct taken *taken, uint16_t 
 static void answer_local(struct answer *a, const struct check_ref *ref,
 			 const struct limiter_verdict *said, bool allowed)
 {
-	struct script_answer as_script = {.remaining = said->remaining,
-					  .wait_us = said->wait_us,
-					  .reset_us = said->reset_us};
+	struct script_answer as_script = {
+		.remaining = said->remaining, .wait_us = said->wait_us, .reset_us = said->reset_us};
 
 	resolve_answer(a, ref, &as_script, allowed);
 }

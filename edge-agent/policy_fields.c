@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 #include "core/breaker.h"
+#include "core/request_bounds.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 #define LATER(name_)                                          \
@@ -251,8 +252,10 @@ static const struct conf_option policy_options[] = {
 	 .type = CONF_RAW,
 	 .at = offsetof(struct policy_fields, durability),
 	 .otherwise = "`none`",
-	 .form = "`none`",
-	 .text = "when a decision counts as made; `aof` and `replica:N` are not available yet"},
+	 .form = "`none` `aof` `replica:N`",
+	 .text = "when a decision counts as made: at once; when Redis has it on disk; when N "
+		 "replicas (1–10) have it. What is not safe within `redis.timeout` is decided by "
+		 "`on_outage`"},
 	{.name = "lease",
 	 .type = CONF_RAW,
 	 .at = offsetof(struct policy_fields, lease),
@@ -292,14 +295,14 @@ static const struct conf_option override_options[] = {
 	 .type = CONF_BYTES,
 	 .at = offsetof(struct override_fields, key),
 	 .min = 1,
-	 .max = 1024,
+	 .max = REQUEST_KEY_MAX,
 	 .text = "the key path that it binds, as requests spell it; with levels, the level of its "
 		 "last part"},
 	{.name = "prefix",
 	 .type = CONF_BYTES,
 	 .at = offsetof(struct override_fields, prefix),
 	 .min = 1,
-	 .max = 1024,
+	 .max = REQUEST_KEY_MAX,
 	 .text = "instead of `key`: every key path that begins so, on the level of its last part "
 		 "(`acme/`: the "
 		 "second level below `acme`)"},

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/duration.h"
 #include "core/lease.h"
 #include "io/calendar_zone.h"
 #include "policy_fields.h"
@@ -76,16 +77,16 @@ static bool per_read(struct conf_reader *r, const struct conf_path *path, const 
 		     int64_t *ret_ms)
 {
 	struct slice text = {json_string_value(per), json_string_length(per)};
-	int64_t ms;
+	uint64_t ms;
 
-	if (text.ptr == NULL || !conf_duration_parse(text, &ms) || ms < POLICY_PER_MIN_MS ||
-	    ms > POLICY_PER_MAX_MS) {
+	if (text.ptr == NULL || duration_parse(text, &ms) != KOVA_OK ||
+	    (int64_t)ms < POLICY_PER_MIN_MS || (int64_t)ms > POLICY_PER_MAX_MS) {
 		conf_fail(r, path, "per", CONF_AT_VALUE,
 			  "`per` must be a duration as \"250ms\" \"10s\" \"5m\" \"1h\" \"7d\" "
 			  "from 1ms to 400d");
 		return false;
 	}
-	*ret_ms = ms;
+	*ret_ms = (int64_t)ms;
 	return true;
 }
 
@@ -114,16 +115,6 @@ static bool edges_read(const struct reading *in, const struct conf_path *path, c
 	return status == KOVA_OK;
 }
 
-/* 2 × limit-per-second, at least 1. */
-static int64_t default_burst(int64_t limit, int64_t per_ms)
-{
-	int64_t burst = limit * 2000 / per_ms;
-
-	if (burst > LIMIT_MAX)
-		return LIMIT_MAX;
-	return burst < 1 ? 1 : burst;
-}
-
 void policy_set_rate(struct limit *l, int64_t limit, int64_t per_ms, int64_t burst)
 {
 	bool bursts = (algorithm_fields[l->algorithm] & FIELD(BURST)) != 0;
@@ -131,7 +122,8 @@ void policy_set_rate(struct limit *l, int64_t limit, int64_t per_ms, int64_t bur
 	l->limit = (uint64_t)limit;
 	l->per_us = (uint64_t)per_ms * 1000;
 	if (bursts)
-		l->burst = (uint64_t)(burst != CONF_ABSENT ? burst : default_burst(limit, per_ms));
+		l->burst = burst != CONF_ABSENT ? (uint64_t)burst
+						: limit_default_burst(l->limit, l->per_us);
 }
 
 /* A plan: `slots` at once, each for `hold` at most, at a rate that keeps them just busy. */
@@ -240,8 +232,7 @@ static void levels_read(const struct reading *in, struct policy_rule *rule)
 	json_t *value;
 
 	fail_own_limit(in, "levels");
-	json_array_foreach(in->fields->levels, i, value)
-	{
+	json_array_foreach(in->fields->levels, i, value) {
 		const struct conf_path path = {.up = &list, .index = i};
 		size_t errors = in->r->n_errors;
 
@@ -272,18 +263,37 @@ static size_t levels_count(const struct reading *in)
 	return 0;
 }
 
-static void durability_check(const struct reading *in)
+/* `none`, `aof` or `replica:N`. */
+static bool durability_parse(const char *text, struct durability *ret_durability)
+{
+	static const char replica[] = "replica:";
+	unsigned n = 0;
+
+	*ret_durability = (struct durability){.aof = strcmp(text, "aof") == 0};
+	if (ret_durability->aof || strcmp(text, "none") == 0)
+		return true;
+	if (strncmp(text, replica, strlen(replica)) != 0)
+		return false;
+	text += strlen(replica);
+	if (*text == '0') /* one way only to write a number */
+		return false;
+	while (*text >= '0' && *text <= '9' && n <= DURABILITY_REPLICAS_MAX)
+		n = n * 10 + (unsigned)(*text++ - '0');
+	ret_durability->replicas = (uint8_t)n;
+	return *text == '\0' && n >= 1 && n <= DURABILITY_REPLICAS_MAX;
+}
+
+static void durability_read(const struct reading *in, struct durability *ret_durability)
 {
 	const char *text = json_string_value(in->fields->durability);
 
-	if (in->fields->durability == NULL || (text != NULL && strcmp(text, "none") == 0))
+	*ret_durability = (struct durability){0};
+	if (in->fields->durability == NULL ||
+	    (text != NULL && durability_parse(text, ret_durability)))
 		return;
-	if (text != NULL && (strcmp(text, "aof") == 0 || strncmp(text, "replica:", 8) == 0))
-		conf_fail(in->r, in->path, "durability", CONF_AT_VALUE,
-			  "durability other than `none` is not available yet");
-	else
-		conf_fail(in->r, in->path, "durability", CONF_AT_VALUE,
-			  "`durability` must be `none`");
+	conf_fail(in->r, in->path, "durability", CONF_AT_VALUE,
+		  "`durability` must be `none`, `aof` or `replica:N`, N from 1 to %d",
+		  DURABILITY_REPLICAS_MAX);
 }
 
 /* `auto`, `off` or an object. */
@@ -349,7 +359,6 @@ static void policy_check(const struct reading *in)
 		conf_fail(in->r, in->path, "scope", CONF_AT_VALUE,
 			  "scope `%s` needs `regions`, which is not available yet",
 			  policy_scope_names[f->scope]);
-	durability_check(in);
 }
 
 static void policy_fill(struct policy_rule *rule, const struct policy_fields *f)
@@ -357,7 +366,6 @@ static void policy_fill(struct policy_rule *rule, const struct policy_fields *f)
 	struct policy *p = &rule->policy;
 
 	strcpy(p->name, f->name);
-	p->leveled = f->levels != NULL;
 	p->shadow = f->shadow;
 	p->on_outage = (enum outage_action)f->on_outage;
 	p->wait_max_queue = (uint32_t)f->wait.max_queue;
@@ -386,6 +394,7 @@ struct policy_rule *policy_rule_read(struct conf_reader *r, const struct conf_pa
 {
 	struct policy_fields fields;
 	const struct reading in = {r, path, &fields};
+	struct durability durability;
 	size_t errors = r->n_errors, n;
 
 	if (!json_is_object(value)) {
@@ -396,6 +405,7 @@ struct policy_rule *policy_rule_read(struct conf_reader *r, const struct conf_pa
 	if (r->n_errors != errors)
 		return NULL;
 	policy_check(&in);
+	durability_read(&in, &durability);
 	n = levels_count(&in);
 	if (r->n_errors != errors)
 		return NULL;
@@ -405,6 +415,7 @@ struct policy_rule *policy_rule_read(struct conf_reader *r, const struct conf_pa
 		return NULL;
 	atomic_init(&rule->refs, 1);
 	rule->policy.n_levels = (uint8_t)n;
+	rule->policy.durability = durability;
 	rule_read(&in, rule);
 	if (r->n_errors == errors)
 		rule->policy.stats = policy_stats_get(slice_of(fields.name));

@@ -19,7 +19,7 @@ struct policy_rule {
 
 struct override_rule {
 	atomic_uint refs;
-	char policy[65];
+	char policy[NAME_BYTES_MAX + 1];
 	bool is_prefix;
 	bool banned, unlimited;
 	int64_t until_ms;             /* INT64_MAX: for ever */

@@ -3,10 +3,10 @@
 
 #include <stdint.h>
 
-#include "core/bytes.h"
+#include "core/name.h"
 
 struct policy_stats {
-	char name[65];
+	char name[NAME_BYTES_MAX + 1];
 	uint64_t allowed, refused, outage, shadow; /* decisions by outcome */
 	uint64_t waited;                           /* admitted after waiting */
 	uint64_t waiters;                          /* now in a queue */

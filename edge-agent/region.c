@@ -1,10 +1,11 @@
 /*
- * The happy path: region_submit() adds to the open batch of its slot; after the poll phase of this loop
- * turn (or at once when it is full) the batch is sent as one EVALSHA; its reply is read and each
- * operation is answered in order; the batch goes back to the free list.
+ * The happy path: region_submit() adds to the open batch of its slot, or closes that one when it is full and opens the
+ * next; after the poll phase of this loop turn the batches leave, each as one EVALSHA, the oldest first; a reply is read
+ * and each operation is answered in order; the batch goes back to the free list.
  *
- * While a call of a server that is no Cluster is in flight, the next batch may wait for one more loop turn:
- * at most CALLS_IN_FLIGHT are out at a time, so that batches grow under load and stay small without it.
+ * To a server that is no Cluster at most CALLS_IN_FLIGHT calls are out at a time; the other batches wait. So they are
+ * small without load and grow with it, and what is asked beyond what Redis can do waits here: a call's time-out
+ * is about that call alone, and a flood is not mistaken for a server that is away.
  *
  * Failures: NOSCRIPT (nothing was done): sent again with the body. Any other error reply: KOVA_EREPLY. A reply
  * that is not this call's, by its nonce, means that the stream lost one: the connection is dropped. No connection, no
@@ -19,12 +20,18 @@
 
 #include "io/log.h"
 
-enum { SLOTS = 16384, CALLS_IN_FLIGHT = 2 };
+enum {
+	SLOTS = 16384,
+	CALLS_IN_FLIGHT = 2,
+	CALL_CHECKS_MAX = 256, /* Redis does nothing else meanwhile: some milliseconds */
+	SPARE_MAX = 32,        /* batches that are kept for later, with their memory */
+};
 
 struct batch {
 	struct region *region;
-	struct batch *next; /* in the free list or the list of open ones */
+	struct batch *next; /* in the free list or the queue */
 	struct script_batch *script;
+	uint32_t n_checks; /* of all operations */
 	uint64_t nonce;
 	uint16_t slot;
 	bool with_body;
@@ -37,20 +44,21 @@ struct batch {
 struct region {
 	uv_loop_t *loop;
 	struct redis_store *store;
-	uv_check_t after_poll;     /* sends what the sockets brought */
-	uv_prepare_t before_poll;  /* sends what timers and late answers brought */
+	uv_check_t after_poll;    /* sends what the sockets brought */
+	uv_prepare_t before_poll; /* sends what timers and late answers brought */
 	unsigned handles_open;
 	bool store_open, closing;
 	void (*on_closed)(void *data);
 	void *closed_data;
 
 	bool by_slot;
-	struct batch *open;       /* batches that have not been sent, newest first */
-	struct batch **open_of;   /* by slot (by_slot) or one */
-	struct batch *spare;      /* free list */
-	unsigned in_flight;       /* calls without a reply */
+	struct batch *first, **end; /* the queue of batches that have not been sent, oldest first */
+	struct batch **open_of;     /* those of them that take more: by slot (by_slot) or one */
+	struct batch *spare;        /* free list */
+	unsigned n_spare;
+	unsigned in_flight; /* calls without a reply */
 	uint64_t nonce;
-	int64_t clock_offset_us;  /* Redis's clock − local steady clock */
+	int64_t clock_offset_us; /* Redis's clock − local steady clock */
 	bool clock_heard;
 	struct region_counters counters;
 };
@@ -81,6 +89,11 @@ bool region_up(const struct region *r, uint16_t slot)
 	return redis_store_up(r->store, redis_store_shard(r->store, slot));
 }
 
+bool region_is_idle(const struct region *r)
+{
+	return r->first == NULL && r->in_flight == 0;
+}
+
 struct redis_store *region_store(const struct region *r)
 {
 	return r->store;
@@ -107,6 +120,7 @@ static struct batch *batch_new(struct region *r)
 
 	if (b != NULL) {
 		r->spare = b->next;
+		r->n_spare--;
 		return b;
 	}
 	b = calloc(1, sizeof *b);
@@ -125,10 +139,16 @@ static void batch_recycle(struct batch *b)
 {
 	struct region *r = b->region;
 
+	if (r->n_spare == SPARE_MAX) {
+		batch_free(b);
+		return;
+	}
 	script_batch_clear(b->script);
 	b->with_body = false;
+	b->n_checks = 0;
 	b->next = r->spare;
 	r->spare = b;
+	r->n_spare++;
 }
 
 static void batch_fail(struct batch *b, kova_status status)
@@ -168,7 +188,7 @@ static kova_status batch_answer(struct batch *b, struct slice reply)
 /* ---- Calls ---- */
 
 static void batch_send(struct batch *b);
-static void send_open(struct region *r);
+static void send_waiting(struct region *r);
 
 static void on_error_reply(struct batch *b, const char *text)
 {
@@ -178,7 +198,8 @@ static void on_error_reply(struct batch *b, const char *text)
 		batch_send(b);
 		return;
 	}
-	log_event(LOG_WARN, "redis_refused", "the store refused a call", LOG_TEXT_FIELD("why", text));
+	log_event(LOG_WARN, "redis_refused", "the store refused a call",
+		  LOG_TEXT_FIELD("why", text));
 	batch_fail(b, KOVA_EREPLY);
 }
 
@@ -203,8 +224,8 @@ static void on_reply(kova_status status, const struct redisReply *reply, void *d
 		}
 		batch_recycle(b);
 	}
-	if (!r->closing && r->in_flight < CALLS_IN_FLIGHT)
-		send_open(r);
+	if (!r->closing)
+		send_waiting(r);
 }
 
 static void batch_send(struct batch *b)
@@ -233,68 +254,64 @@ static struct batch **open_place(struct region *r, uint16_t slot)
 	return &r->open_of[r->by_slot ? slot : 0];
 }
 
-static void send_now(struct region *r, struct batch *b)
+static struct batch *queue_pop(struct region *r)
 {
-	struct batch **at = &r->open;
+	struct batch *b = r->first, **place = open_place(r, b->slot);
 
-	while (*at != b)
-		at = &(*at)->next;
-	*at = b->next;
-	*open_place(r, b->slot) = NULL;
-	batch_send(b);
+	r->first = b->next;
+	if (r->first == NULL)
+		r->end = &r->first;
+	if (*place == b)
+		*place = NULL;
+	return b;
 }
 
-/* Sends every open batch, the oldest first. */
-static void send_open(struct region *r)
+static void send_waiting(struct region *r)
 {
-	struct batch *oldest_first = NULL;
-
-	while (r->open != NULL) {
-		struct batch *b = r->open;
-
-		r->open = b->next;
-		*open_place(r, b->slot) = NULL;
-		b->next = oldest_first;
-		oldest_first = b;
-	}
-	while (oldest_first != NULL) {
-		struct batch *b = oldest_first;
-
-		oldest_first = b->next;
-		batch_send(b);
-	}
-}
-
-static void end_of_turn(struct region *r)
-{
-	if (r->open != NULL && (r->by_slot || r->in_flight < CALLS_IN_FLIGHT))
-		send_open(r);
+	while (r->first != NULL && (r->by_slot || r->in_flight < CALLS_IN_FLIGHT))
+		batch_send(queue_pop(r));
 }
 
 static void on_after_poll(uv_check_t *h)
 {
-	end_of_turn(h->data);
+	send_waiting(h->data);
 }
 
 static void on_before_poll(uv_prepare_t *h)
 {
-	end_of_turn(h->data);
+	send_waiting(h->data);
 }
 
-static struct batch *open_batch(struct region *r, uint16_t slot, unsigned room)
+/* A chained operation is in the batch of the one before it, whatever that makes of the call. */
+static bool has_room(const struct batch *b, const struct script_op *op, unsigned n_after)
+{
+	uint32_t n = script_batch_ops(b->script);
+
+	if (n + 1 + n_after > SCRIPT_OPS_MAX)
+		return false;
+	return n == 0 || op->chained ||
+	       b->n_checks + op->n_checks * (1 + n_after) <= CALL_CHECKS_MAX;
+}
+
+static struct batch *open_batch(struct region *r, uint16_t slot, const struct script_op *op,
+				unsigned n_after)
 {
 	struct batch **place = open_place(r, slot);
 
-	if (*place != NULL && script_batch_ops((*place)->script) + room > SCRIPT_OPS_MAX)
-		send_now(r, *place);
+	if (*place != NULL && !has_room(*place, op, n_after)) {
+		*place = NULL;
+		if (!r->by_slot)
+			send_waiting(r); /* Redis works while we go on */
+	}
 	if (*place == NULL) {
 		struct batch *b = batch_new(r);
 
 		if (b == NULL)
 			return NULL;
 		b->slot = slot;
-		b->next = r->open;
-		r->open = *place = b;
+		b->next = NULL;
+		*r->end = *place = b;
+		r->end = &b->next;
 	}
 	return *place;
 }
@@ -304,7 +321,7 @@ void region_submit(struct region *r, uint16_t slot, const struct script_op *op, 
 {
 	assert(!r->closing && n_after < SCRIPT_OPS_MAX);
 
-	struct batch *b = open_batch(r, slot, 1 + n_after);
+	struct batch *b = open_batch(r, slot, op, n_after);
 
 	if (b == NULL) {
 		on_answer(KOVA_ENOMEM, NULL, data);
@@ -320,6 +337,7 @@ void region_submit(struct region *r, uint16_t slot, const struct script_op *op, 
 	}
 	b->op[at].on_answer = on_answer;
 	b->op[at].data = data;
+	b->n_checks += op->n_checks;
 	r->counters.operations++;
 }
 
@@ -366,6 +384,7 @@ struct region *region_new(uv_loop_t *loop, struct redis_store *store)
 	r->loop = loop;
 	r->store = store;
 	r->store_open = true;
+	r->end = &r->first;
 	r->by_slot = redis_store_is_cluster(store);
 	r->open_of = calloc(r->by_slot ? SLOTS : 1, sizeof(struct batch *));
 	if (r->open_of == NULL) {
@@ -390,12 +409,8 @@ void region_close(struct region *r, void (*on_closed)(void *data), void *data)
 	r->closing = true;
 	r->on_closed = on_closed;
 	r->closed_data = data;
-	while (r->open != NULL) {
-		struct batch *b = r->open;
-
-		r->open = b->next;
-		batch_fail(b, KOVA_ECLOSED);
-	}
+	while (r->first != NULL)
+		batch_fail(queue_pop(r), KOVA_ECLOSED);
 	redis_store_close(r->store, on_store_closed, r);
 	uv_close((uv_handle_t *)&r->after_poll, on_handle_closed);
 	uv_close((uv_handle_t *)&r->before_poll, on_handle_closed);

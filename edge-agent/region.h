@@ -29,6 +29,9 @@ void region_close(struct region *r, void (*on_closed)(void *data), void *data);
 /* Whether operations on `slot` can be asked now. */
 bool region_up(const struct region *r, uint16_t slot);
 
+/* No operation waits for its answer. */
+bool region_is_idle(const struct region *r);
+
 /* Slots that differ need calls of their own: true for a Cluster. */
 bool region_by_slot(const struct region *r);
 

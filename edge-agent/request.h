@@ -8,14 +8,12 @@
 #include <stdint.h>
 
 #include "core/bytes.h"
+#include "core/name.h"
+#include "core/request_bounds.h"
 
 enum {
-	REQUEST_PAIRS_MAX = 16,
-	REQUEST_KEY_MAX = 1024,
-	REQUEST_ID_MAX = 256,
 	REQUEST_RECEIPT_MAX = 65536,
 	REQUEST_PERMIT_MAX = 64,
-	REQUEST_WAIT_MAX_MS = 86400000,
 	REQUEST_RESET_MAX_MS = 86400000,
 };
 
@@ -66,10 +64,10 @@ enum reason {
 /* Why there is no verdict at all. */
 enum request_error {
 	REQUEST_NO_ERROR,
-	REQUEST_MALFORMED, /* -ERR, 400: answer.message says what is allowed */
-	REQUEST_RANGE,     /* -RANGE, 400 */
-	REQUEST_NO_POLICY, /* -NOPOLICY, 404 */
-	REQUEST_UNAVAILABLE, /* -ERR, 503: refund/release/renew/feedback that could not reach the store */
+	REQUEST_MALFORMED,   /* -ERR, 400: answer.message says what is allowed */
+	REQUEST_RANGE,       /* -RANGE, 400 */
+	REQUEST_NO_POLICY,   /* -NOPOLICY, 404 */
+	REQUEST_UNAVAILABLE, /* -ERR, 503: refund/release/renew/feedback without the store */
 };
 
 enum { ANSWER_TEXT_MAX = 160 };
@@ -84,10 +82,10 @@ struct answer {
 	int64_t retry_after_ms; /* 0 when allowed; −1: it can never fit */
 	int64_t reset_after_ms;
 	int64_t more_after_ms; /* until one more is there, 0 when full; −1 never; for RateLimit's t */
-	uint64_t window_s;     /* RateLimit-Policy's w: seconds from empty to full, rounded up; 0: none */
+	uint64_t window_s;     /* RateLimit-Policy's w: s from empty to full, rounded up; 0: none */
 	enum reason reason;
-	char policy[65]; /* the policy that limit and remaining belong to */
-	char level[65];  /* REASON_LIMITED: the level that refused; else "" */
+	char policy[NAME_BYTES_MAX + 1]; /* the policy that limit and remaining belong to */
+	char level[NAME_BYTES_MAX + 1];  /* REASON_LIMITED: the level that refused; else "" */
 
 	struct slice receipt; /* owned by the request; empty when none */
 	struct slice permit;  /* owned by the request; empty when none */
@@ -98,7 +96,8 @@ struct answer {
 struct request {
 	/* Filled in by the front; every slice is borrowed until decide() returns. */
 	enum request_kind kind;
-	uint8_t n_pairs; /* 1..REQUEST_PAIRS_MAX; RELEASE, RENEW, FEEDBACK: 1; REFUND: 0; THROTTLE: 1, key only */
+	uint8_t n_pairs; /* 1..REQUEST_PAIRS_MAX; RELEASE, RENEW, FEEDBACK: 1; REFUND: 0; THROTTLE: 1, key
+			  * only */
 	bool want_receipt;
 	struct request_pair pairs[REQUEST_PAIRS_MAX];
 	struct request_throttle throttle;

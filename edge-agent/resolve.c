@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "control.h"
+#include "core/divide.h"
 #include "core/keyspace.h"
 #include "engine.h"
 
@@ -56,6 +57,7 @@ void resolve_release(struct request_state *s)
 	s->n_checks = 0;
 	s->groups = &s->group_inline;
 	s->n_groups = 0;
+	s->durable = NULL;
 	catalogue_unref(s->catalogue);
 	s->catalogue = NULL;
 }
@@ -228,6 +230,19 @@ static enum resolution resolve_groups(struct request_state *s)
 	return RESOLVED;
 }
 
+/* By which region the request goes: the one for the strictest of what its policies ask for. */
+static enum resolution resolve_durable(struct request_state *s)
+{
+	struct durability wanted = {0};
+
+	for (uint16_t i = 0; i < s->n_checks; i++)
+		wanted = durability_both(wanted, s->checks[i].policy->durability);
+	if (!durability_is_wanted(wanted))
+		return RESOLVED;
+	s->durable = durables_get(s->engine->durables, wanted);
+	return s->durable != NULL ? RESOLVED : refuse_with(s, REQUEST_UNAVAILABLE, "out of memory");
+}
+
 static enum resolution unlimited(struct request_state *s)
 {
 	struct answer *a = &s->request.answer;
@@ -242,16 +257,14 @@ static enum resolution unlimited(struct request_state *s)
 
 static enum resolution resolve_throttle(struct request_state *s)
 {
-	struct check_ref ref = {.limit = &s->throttle_limit,
-				.level_name = "",
-				.cost = s->request.pairs[0].cost};
+	struct check_ref ref = {
+		.limit = &s->throttle_limit, .level_name = "", .cost = s->request.pairs[0].cost};
 	bool added = checks_add(s, ref);
 
 	assert(added); /* the first check is inline */
 	(void)added;
 	s->n_groups = 1;
-	s->group_inline =
-		(struct group){.state = s, .slot = slot_of(s, 0), .n_checks = 1};
+	s->group_inline = (struct group){.state = s, .slot = slot_of(s, 0), .n_checks = 1};
 	return RESOLVED;
 }
 
@@ -264,7 +277,7 @@ enum resolution resolve(struct request_state *s)
 		return resolve_throttle(s);
 	if (resolve_groups(s) != RESOLVED)
 		return RESOLVED_AT_ONCE;
-	return s->n_checks > 0 ? RESOLVED : unlimited(s);
+	return s->n_checks > 0 ? resolve_durable(s) : unlimited(s);
 }
 
 /* ---- Operations ---- */
@@ -295,7 +308,8 @@ static char *names_room(struct request_state *s, const struct group *g)
 static size_t id_name(const struct request_state *s, const struct group *g, char *ret_name)
 {
 	const struct request *r = &s->request;
-	char *at = ret_name + keyspace_id(keyspace_root(r->pairs[g->first_pair].key), r->id, ret_name);
+	char *at =
+		ret_name + keyspace_id(keyspace_root(r->pairs[g->first_pair].key), r->id, ret_name);
 
 	for (uint8_t i = 0; i < r->n_pairs; i++) {
 		const struct request_pair *q = &r->pairs[i];
@@ -312,7 +326,8 @@ static size_t receipt_name(const struct request_state *s, const struct group *g,
 {
 	struct slice random = {(const char *)s->random, sizeof s->random};
 
-	return keyspace_receipt(keyspace_root(s->request.pairs[g->first_pair].key), random, ret_name);
+	return keyspace_receipt(keyspace_root(s->request.pairs[g->first_pair].key), random,
+				ret_name);
 }
 
 /* What a repeat of the same id is answered beside the numbers: the permit, then the receipt. */
@@ -325,16 +340,11 @@ static size_t echo_write(const struct request_state *s, char *ret_echo)
 }
 
 static const enum script_op_kind script_kind[] = {
-	[REQUEST_TAKE] = SCRIPT_TAKE,	    [REQUEST_PEEK] = SCRIPT_PEEK,
+	[REQUEST_TAKE] = SCRIPT_TAKE,       [REQUEST_PEEK] = SCRIPT_PEEK,
 	[REQUEST_REFUND] = SCRIPT_REFUND,   [REQUEST_ACQUIRE] = SCRIPT_TAKE,
 	[REQUEST_RELEASE] = SCRIPT_RELEASE, [REQUEST_RENEW] = SCRIPT_RENEW,
 	[REQUEST_THROTTLE] = SCRIPT_TAKE,   [REQUEST_FEEDBACK] = SCRIPT_FEEDBACK,
 };
-
-static bool takes(const struct request *r)
-{
-	return r->kind == REQUEST_TAKE || r->kind == REQUEST_ACQUIRE;
-}
 
 bool resolve_operation(struct request_state *s, struct group *g, struct script_op *ret_op)
 {
@@ -350,15 +360,16 @@ bool resolve_operation(struct request_state *s, struct group *g, struct script_o
 		const struct check_ref *ref = &s->checks[g->first_check + i];
 
 		len = resolve_name(s, ref, at);
-		e->scratch[i] = (struct script_check){.limit = ref->limit,
-						      .key = {at, len},
-						      .cost = ref->cost,
-						      .shadow = ref->policy != NULL && ref->policy->shadow,
-						      .breaker = ref->breaker};
+		e->scratch[i] =
+			(struct script_check){.limit = ref->limit,
+					      .key = {at, len},
+					      .cost = ref->cost,
+					      .shadow = ref->policy != NULL && ref->policy->shadow,
+					      .breaker = ref->breaker};
 		at += len;
 	}
 	ret_op->checks = e->scratch;
-	if (takes(r) && r->id.len > 0 && g == &s->groups[0]) {
+	if (request_takes(r) && r->id.len > 0 && g == &s->groups[0]) {
 		len = id_name(s, g, at);
 		ret_op->id_key = (struct slice){at, len};
 		at += len;
@@ -366,7 +377,7 @@ bool resolve_operation(struct request_state *s, struct group *g, struct script_o
 		ret_op->echo = (struct slice){at, len};
 		at += len;
 	}
-	if (r->kind == REQUEST_REFUND || (takes(r) && r->want_receipt))
+	if (r->kind == REQUEST_REFUND || (request_takes(r) && r->want_receipt))
 		ret_op->receipt_key = (struct slice){at, receipt_name(s, g, at)};
 	if (r->kind == REQUEST_THROTTLE && r->throttle.quantity == 0)
 		ret_op->kind = SCRIPT_PEEK;
@@ -401,7 +412,7 @@ bool resolve_give_back(struct request_state *s, struct group *g, struct script_o
 
 static int64_t ms_up(int64_t us)
 {
-	return us < 0 ? -1 : us / 1000 + (us % 1000 > 0);
+	return us < 0 ? -1 : (int64_t)divide_up((uint64_t)us, 1000);
 }
 
 /* What the caller is shown: a plan's numbers are those of its bucket. */
@@ -414,7 +425,6 @@ void resolve_answer(struct answer *a, const struct check_ref *ref, const struct 
 		    bool allowed)
 {
 	const struct limit *shown = shown_limit(ref);
-	uint64_t horizon_us = limit_horizon_us(shown);
 
 	a->allowed = allowed;
 	a->limit = limit_capacity(shown);
@@ -422,7 +432,7 @@ void resolve_answer(struct answer *a, const struct check_ref *ref, const struct 
 	a->retry_after_ms = allowed ? 0 : ms_up(said->wait_us);
 	a->more_after_ms = ms_up(said->wait_us);
 	a->reset_after_ms = ms_up((int64_t)said->reset_us);
-	a->window_s = horizon_us / 1000000 + (horizon_us % 1000000 > 0);
+	a->window_s = divide_up(limit_horizon_us(shown), 1000000);
 	if (ref->policy != NULL)
 		memcpy(a->policy, ref->policy->name, sizeof a->policy);
 	if (!allowed)

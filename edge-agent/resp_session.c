@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/ratelimit_fields.h"
 #include "ops.h"
 
 enum {
@@ -13,6 +14,97 @@ enum {
 	HELD_KEPT_BYTES = 4 * 1024,
 	ERROR_TEXT_BYTES = 512,
 };
+
+/* ---- Answers of requests ---- */
+
+static void write_error(struct buf *b, const struct answer *a)
+{
+	static const char *const codes[] = {
+		[REQUEST_MALFORMED] = "ERR",
+		[REQUEST_RANGE] = "RANGE",
+		[REQUEST_NO_POLICY] = "NOPOLICY",
+		[REQUEST_UNAVAILABLE] = "ERR",
+	};
+
+	resp_write_error(b, codes[a->error], a->message);
+}
+
+static void write_verdict(struct buf *b, const struct answer *a)
+{
+	char reason[80];
+	size_t len = answer_reason(a, reason);
+
+	resp_write_int(b, a->allowed);
+	resp_write_int(b, (int64_t)a->remaining);
+	resp_write_int(b, (int64_t)a->limit);
+	resp_write_int(b, a->retry_after_ms);
+	resp_write_int(b, a->reset_after_ms);
+	resp_write_bulk(b, (struct slice){reason, len});
+}
+
+static void write_bulk_or_null(struct buf *b, struct slice bytes, int version)
+{
+	if (bytes.len > 0)
+		resp_write_bulk(b, bytes);
+	else
+		resp_write_null(b, version);
+}
+
+static int64_t seconds_up(int64_t ms)
+{
+	return ms < 0 ? -1 : (int64_t)ratelimit_seconds(ms);
+}
+
+/* Quantity 0 is a look: nothing was asked for, so nothing was refused (as redis-cell has it). */
+static void write_throttle(struct buf *b, const struct request *r)
+{
+	const struct answer *a = &r->answer;
+	bool limited = !a->allowed && r->throttle.quantity > 0;
+
+	resp_write_array(b, 5);
+	resp_write_int(b, limited);
+	resp_write_int(b, (int64_t)a->limit);
+	resp_write_int(b, (int64_t)a->remaining);
+	resp_write_int(b, limited ? seconds_up(a->retry_after_ms) : -1);
+	resp_write_int(b, seconds_up(a->reset_after_ms));
+}
+
+/* Writes the answer of a request that is done. */
+static void reply_write(struct buf *b, const struct request *r, enum reply_shape shape, int version)
+{
+	const struct answer *a = &r->answer;
+
+	if (a->error != REQUEST_NO_ERROR) {
+		write_error(b, a);
+		return;
+	}
+	switch (shape) {
+	case REPLY_TAKE:
+		resp_write_array(b, r->want_receipt ? 7 : 6);
+		write_verdict(b, a);
+		if (r->want_receipt)
+			write_bulk_or_null(b, a->receipt, version);
+		break;
+	case REPLY_ACQUIRE:
+		resp_write_array(b, 8);
+		write_verdict(b, a);
+		write_bulk_or_null(b, a->permit, version);
+		if (a->permit.len > 0)
+			resp_write_int(b, a->hold_ms);
+		else
+			resp_write_null(b, version);
+		break;
+	case REPLY_AMOUNT:
+		resp_write_int(b, a->amount);
+		break;
+	case REPLY_THROTTLE:
+		write_throttle(b, r);
+		break;
+	case REPLY_OK:
+		resp_write_simple(b, "OK");
+		break;
+	}
+}
 
 /* ---- The ring ---- */
 
@@ -83,7 +175,8 @@ static bool slot_is_ready(const struct reply_slot *slot)
 	return slot->request == NULL || is_done(slot->request);
 }
 
-void session_drain(struct resp_session *s)
+/* Writes what is next in order. */
+static void drain(struct resp_session *s)
 {
 	struct buf *out;
 
@@ -115,7 +208,7 @@ static void on_request_done(struct request *r)
 	r->owner = NULL;
 	ops_observe(OPS_RESP, r->begun_us);
 	if (!s->executing)
-		session_drain(s);
+		drain(s);
 }
 
 static void slot_abandon(struct resp_session *s, struct reply_slot *slot)
@@ -159,7 +252,7 @@ void session_abandon_waiting(struct resp_session *s)
 			break;
 		}
 	}
-	session_drain(s);
+	drain(s);
 }
 
 void session_release(struct resp_session *s)
@@ -203,7 +296,7 @@ void session_commit(struct resp_session *s)
 	s->reply = NULL;
 	s->executing = false;
 	count_held(s);
-	session_drain(s);
+	drain(s);
 }
 
 void session_decide(struct resp_session *s, struct request *request, enum reply_shape shape)
@@ -250,95 +343,4 @@ void session_error(struct resp_session *s, const char *code, const char *format,
 void session_ok(struct resp_session *s)
 {
 	resp_write_simple(s->reply, "OK");
-}
-
-/* ---- Answers of requests ---- */
-
-static void write_error(struct buf *b, const struct answer *a)
-{
-	static const char *const codes[] = {
-		[REQUEST_MALFORMED] = "ERR",
-		[REQUEST_RANGE] = "RANGE",
-		[REQUEST_NO_POLICY] = "NOPOLICY",
-		[REQUEST_UNAVAILABLE] = "ERR",
-	};
-
-	resp_write_error(b, codes[a->error], a->message);
-}
-
-static void write_verdict(struct buf *b, const struct answer *a)
-{
-	char reason[80];
-	size_t len = answer_reason(a, reason);
-
-	resp_write_int(b, a->allowed);
-	resp_write_int(b, (int64_t)a->remaining);
-	resp_write_int(b, (int64_t)a->limit);
-	resp_write_int(b, a->retry_after_ms);
-	resp_write_int(b, a->reset_after_ms);
-	resp_write_bulk(b, (struct slice){reason, len});
-}
-
-static void write_bulk_or_null(struct buf *b, struct slice bytes, int version)
-{
-	if (bytes.len > 0)
-		resp_write_bulk(b, bytes);
-	else
-		resp_write_null(b, version);
-}
-
-/* Whole seconds, rounded up: who waits as long has waited long enough. Negative stays −1. */
-static int64_t seconds_up(int64_t ms)
-{
-	return ms < 0 ? -1 : ms / 1000 + (ms % 1000 != 0);
-}
-
-/* Quantity 0 is a look: nothing was asked for, so nothing was refused (as redis-cell has it). */
-static void write_throttle(struct buf *b, const struct request *r)
-{
-	const struct answer *a = &r->answer;
-	bool limited = !a->allowed && r->throttle.quantity > 0;
-
-	resp_write_array(b, 5);
-	resp_write_int(b, limited);
-	resp_write_int(b, (int64_t)a->limit);
-	resp_write_int(b, (int64_t)a->remaining);
-	resp_write_int(b, limited ? seconds_up(a->retry_after_ms) : -1);
-	resp_write_int(b, seconds_up(a->reset_after_ms));
-}
-
-void reply_write(struct buf *b, const struct request *r, enum reply_shape shape, int version)
-{
-	const struct answer *a = &r->answer;
-
-	if (a->error != REQUEST_NO_ERROR) {
-		write_error(b, a);
-		return;
-	}
-	switch (shape) {
-	case REPLY_TAKE:
-		resp_write_array(b, r->want_receipt ? 7 : 6);
-		write_verdict(b, a);
-		if (r->want_receipt)
-			write_bulk_or_null(b, a->receipt, version);
-		break;
-	case REPLY_ACQUIRE:
-		resp_write_array(b, 8);
-		write_verdict(b, a);
-		write_bulk_or_null(b, a->permit, version);
-		if (a->permit.len > 0)
-			resp_write_int(b, a->hold_ms);
-		else
-			resp_write_null(b, version);
-		break;
-	case REPLY_AMOUNT:
-		resp_write_int(b, a->amount);
-		break;
-	case REPLY_THROTTLE:
-		write_throttle(b, r);
-		break;
-	case REPLY_OK:
-		resp_write_simple(b, "OK");
-		break;
-	}
 }

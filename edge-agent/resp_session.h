@@ -83,15 +83,10 @@ bool session_set_text(struct resp_session *s, const char *what, struct slice tex
 void session_begin(struct resp_session *s);
 void session_commit(struct resp_session *s);
 
-/* Writes what is next in order. */
-void session_drain(struct resp_session *s);
 /* The peer reads on, but will not send: abandons the first request that waits and all behind it. */
 void session_abandon_waiting(struct resp_session *s);
 /* Abandons everything and frees what the session owns. */
 void session_release(struct resp_session *s);
-
-/* Writes the answer of a request that is done. */
-void reply_write(struct buf *b, const struct request *r, enum reply_shape shape, int version);
 
 /* ---- Commands ---- */
 
@@ -117,8 +112,9 @@ struct resp_command_entry {
 /* NULL when there is no such command. */
 const struct resp_command_entry *resp_command_find(struct slice name);
 /* resp_limiter.c */
-resp_handler resp_limiter_take, resp_limiter_peek, resp_limiter_refund, resp_limiter_acquire, resp_limiter_release,
-	resp_limiter_renew, resp_limiter_throttle, resp_limiter_feedback, resp_limiter_later;
+resp_handler resp_limiter_take, resp_limiter_peek, resp_limiter_refund, resp_limiter_acquire,
+	resp_limiter_release, resp_limiter_renew, resp_limiter_throttle,
+	resp_limiter_feedback, resp_limiter_later;
 /* resp_server.c */
 resp_handler server_ping, server_echo, server_hello, server_auth, server_select, server_quit,
 	server_reset, server_info;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "catalogue_build.h"
+#include "core/nearest.h"
 
 static const struct conf_path policies_path = {.key = "policies"};
 static const struct conf_path overrides_path = {.key = "overrides"};
@@ -138,20 +139,18 @@ static bool overrides_read(struct conf_reader *r, const json_t *list, struct rul
 	return fail_equals(r, &overrides_path, (void *const *)s->overrides, n);
 }
 
+static const char *policy_name_at(const void *set, size_t i)
+{
+	const struct rule_set *s = set;
+
+	return i < s->n_policies ? s->policies[i]->policy.name : NULL;
+}
+
 static void fail_no_policy(struct conf_reader *r, const struct conf_path *path,
 			   const struct override_rule *o, const struct rule_set *s)
 {
-	const char *nearest = NULL;
-	size_t least = SIZE_MAX;
+	const char *nearest = nearest_find(o->policy, policy_name_at, s);
 
-	for (size_t i = 0; i < s->n_policies; i++) {
-		size_t distance = conf_distance(o->policy, s->policies[i]->policy.name);
-
-		if (distance < least) {
-			least = distance;
-			nearest = s->policies[i]->policy.name;
-		}
-	}
 	conf_fail(r, path, "policy", CONF_AT_VALUE, "no policy `%s` in this file%s%s%s", o->policy,
 		  nearest != NULL ? "; did you mean `" : "", nearest != NULL ? nearest : "",
 		  nearest != NULL ? "`?" : "");

@@ -8,6 +8,10 @@
  * only while it is the first in all. Since joining is one step, the oldest of all waiters is first wherever
  * it stands: there is no deadlock.
  *
+ * A queue is never left alone: while one of its waiters asks, the answer says when it is tried again; whoever leaves
+ * without one (his client hung up, the policy is gone, the store is away) has it tried at once. Only a queue whose first
+ * waiter is not the first elsewhere needs no time of its own: the other queue's turn comes.
+ *
  * Room can also come without a notice from elsewhere (a permit released, a refund, a raised limit at another
  * agent), so no queue sleeps longer than RETRY_MAX_MS, and one for permits not longer than PERMIT_RETRY_MS.
  */
@@ -26,7 +30,7 @@ struct wait_queue {
 	struct timer_entry try_at; /* loop ms */
 	struct wait_place *first, *last;
 	uint32_t n;
-	unsigned together; /* how many may ask in one call */
+	unsigned together;     /* how many may ask in one call */
 	struct answer refusal; /* the last one ... */
 	uint64_t refused_ms;   /* ... and when it came, loop ms */
 	size_t policy_len, key_len;
@@ -48,12 +52,17 @@ static uint64_t queue_hash(struct slice policy, struct slice key)
 	return hash_bytes(key, hash_bytes(policy, 0));
 }
 
+static struct slice queue_policy(const struct wait_queue *q)
+{
+	return (struct slice){q->name, q->policy_len};
+}
+
 static struct wait_queue *queue_find(const struct waiters *w, struct slice policy, struct slice key)
 {
 	uint64_t hash = queue_hash(policy, key);
 
 	for (struct wait_queue *q = w->buckets[hash % BUCKETS]; q != NULL; q = q->next)
-		if (q->hash == hash && slice_equal((struct slice){q->name, q->policy_len}, policy) &&
+		if (q->hash == hash && slice_equal(queue_policy(q), policy) &&
 		    slice_equal((struct slice){q->name + q->policy_len, q->key_len}, key))
 			return q;
 	return NULL;
@@ -282,8 +291,7 @@ bool waiters_join(struct request_state *s, uint64_t deadline_ms)
 	w->n++;
 	for (uint8_t i = 0; i < r->n_pairs && joined; i++)
 		joined = join_queue(s, &r->pairs[i]);
-	if (!joined ||
-	    timer_heap_set(&w->deadlines, &s->waiter.deadline, deadline_ms) != KOVA_OK) {
+	if (!joined || timer_heap_set(&w->deadlines, &s->waiter.deadline, deadline_ms) != KOVA_OK) {
 		waiters_leave(s, false);
 		return false;
 	}
@@ -295,7 +303,7 @@ bool waiters_join(struct request_state *s, uint64_t deadline_ms)
 static void leave_queue(struct waiters *w, struct wait_place *p, bool granted)
 {
 	struct wait_queue *q = p->queue;
-	struct policy_stats *stats = policy_stats_get((struct slice){q->name, q->policy_len});
+	struct policy_stats *stats = policy_stats_get(queue_policy(q));
 
 	place_remove(p);
 	if (stats != NULL)
@@ -306,7 +314,8 @@ static void leave_queue(struct waiters *w, struct wait_place *p, bool granted)
 	}
 	if (granted && q->together < CHAIN_MAX)
 		q->together *= 2;
-	if (granted && !queue_is_asking(q))
+	/* Who was asking and got nothing (its caller is gone, its time is up) leaves nobody behind to be refused. */
+	if (!queue_is_asking(q) && (granted || q->try_at.place == 0))
 		try_at(w, q, uv_now(w->engine->loop));
 }
 
@@ -353,18 +362,32 @@ void waiters_refused(struct request_state *s, int64_t wait_us)
 		p->queue->together = 1;
 		if (p->prev != NULL) /* the one in front said it already */
 			continue;
-		p->queue->refusal = s->request.answer;
-		p->queue->refused_ms = now_ms;
+		if (slice_equal(queue_policy(p->queue), slice_of(s->request.answer.policy))) {
+			p->queue->refusal = s->request.answer;
+			p->queue->refused_ms = now_ms;
+		}
 		try_at(w, p->queue, now_ms + retry_ms(s, wait_us));
 	}
 }
 
-/* A limit may have room when the queue is tried next; a hold and a breaker say until when there is none. */
-static int64_t time_left_ms(const struct wait_queue *q, uint64_t now_ms)
+/* The queue's own limit has not refused anybody: its first waiter waits for another one as well. */
+static void refusal_by_others(const struct request_state *s, uint8_t pair, struct answer *a)
 {
-	int64_t ms = q->refusal.retry_after_ms;
+	const struct script_answer unknown = {.wait_us = (int64_t)RETRY_MAX_MS * 1000};
+	const struct check_ref *ref = s->checks;
 
-	if (q->refusal.reason == REASON_HELD || q->refusal.reason == REASON_BREAKER_OPEN)
+	for (uint16_t i = 0; i < s->n_checks; i++)
+		if (s->checks[i].pair == pair)
+			ref = &s->checks[i];
+	resolve_answer(a, ref, &unknown, false);
+}
+
+/* A limit may have room when the queue is tried next; a hold and a breaker say until when there is none. */
+static int64_t time_left_ms(const struct wait_queue *q, const struct answer *a, uint64_t now_ms)
+{
+	int64_t ms = a->retry_after_ms;
+
+	if (a->reason == REASON_HELD || a->reason == REASON_BREAKER_OPEN)
 		ms -= (int64_t)(now_ms - q->refused_ms);
 	else if (q->try_at.place > 0 && q->try_at.at > now_ms)
 		ms = (int64_t)(q->try_at.at - now_ms);
@@ -383,7 +406,9 @@ void waiters_refusal(const struct request_state *s, struct answer *a)
 		if (q == NULL)
 			continue;
 		*a = q->refusal;
-		a->retry_after_ms = a->more_after_ms = time_left_ms(q, now_ms);
+		if (a->policy[0] == '\0')
+			refusal_by_others(s, i, a);
+		a->retry_after_ms = a->more_after_ms = time_left_ms(q, a, now_ms);
 		a->allowed = false;
 		if (a->reason != REASON_HELD && a->reason != REASON_BREAKER_OPEN)
 			a->reason = REASON_LIMITED;

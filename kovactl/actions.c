@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "core/buf.h"
-#include "nearest.h"
+#include "core/nearest.h"
 
 static const char *action_name_at(const void *list, size_t i)
 {

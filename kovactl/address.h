@@ -23,6 +23,3 @@ KOVA_MUST_CHECK kova_status address_parse(struct slice text, struct address *ret
 
 /* Is it the address that means every interface of the machine (0.0.0.0, ::)? */
 bool address_is_wildcard(const struct address *a);
-
-/* Does it lead to this machine only (a unix socket, 127.x.y.z, ::1, localhost)? */
-bool address_is_loopback(const struct address *a);

@@ -6,9 +6,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "duration.h"
+#include "core/duration.h"
+#include "core/nearest.h"
+#include "core/request_bounds.h"
 #include "help.h"
-#include "nearest.h"
 #include "output.h"
 #include "session.h"
 
@@ -214,13 +215,20 @@ bool arguments_duration(struct arguments *a, const char *option, const char *tex
 	if (ms < min_ms || ms > max_ms) {
 		char low[DURATION_TEXT_MAX], high[DURATION_TEXT_MAX];
 
-		duration_write_exact(min_ms, low);
-		duration_write_exact(max_ms, high);
+		duration_write(min_ms, low);
+		duration_write(max_ms, high);
 		arguments_error(a, "%s must be from %s to %s, not %s", option, low, high, text);
 		return false;
 	}
 	*ret_ms = ms;
 	return true;
+}
+
+bool arguments_key(struct arguments *a, const char *key)
+{
+	if (*key == '\0' || strlen(key) > REQUEST_KEY_MAX)
+		arguments_error(a, "KEY must be 1 to %d bytes", REQUEST_KEY_MAX);
+	return !a->stopped;
 }
 
 bool arguments_policy_key(struct arguments *a, const char *policy, const char *key)
@@ -229,7 +237,7 @@ bool arguments_policy_key(struct arguments *a, const char *policy, const char *k
 		arguments_error(a, "it takes %s", a->command->usage);
 	else if (*policy == '\0')
 		arguments_error(a, "POLICY is empty");
-	else if (*key == '\0' || strlen(key) > 1024)
-		arguments_error(a, "KEY must be 1 to 1024 bytes");
+	else
+		arguments_key(a, key);
 	return !a->stopped;
 }

@@ -49,5 +49,7 @@ bool arguments_number(struct arguments *a, const char *option, const char *text,
 		      uint64_t max, uint64_t *ret_number);
 bool arguments_duration(struct arguments *a, const char *option, const char *text, uint64_t min_ms,
 			uint64_t max_ms, uint64_t *ret_ms);
-/* A key or policy: not empty, and a key at most 1024 bytes. */
+/* 1 to REQUEST_KEY_MAX bytes. */
+bool arguments_key(struct arguments *a, const char *key);
+/* Both are given, the policy is not empty, the key as above. */
 bool arguments_policy_key(struct arguments *a, const char *policy, const char *key);

@@ -10,8 +10,8 @@
 #include "agent_info.h"
 #include "arguments.h"
 #include "command.h"
+#include "core/duration.h"
 #include "core/version.h"
-#include "duration.h"
 #include "now.h"
 #include "output.h"
 #include "session.h"
@@ -268,7 +268,7 @@ static void judge_clock(struct doctor *d, int64_t date_s, int64_t here_ms)
 		found(d, FINE, "clock", "the agent's and this machine's agree within 2 s", NULL);
 		return;
 	}
-	duration_write(off_ms, off);
+	duration_write_rounded(off_ms, off);
 	snprintf(text, sizeof text, "the agent's is about %s %s this machine's", off,
 		 ahead_ms > 0 ? "ahead of" : "behind");
 	found(d, NOTE, "clock", text,

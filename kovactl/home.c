@@ -12,7 +12,7 @@ static int run(struct session *s, struct arguments *a)
 	json_t *body = NULL;
 	size_t n;
 
-	if (!arguments_words(a, &key, 1, 1, &n) || !arguments_policy_key(a, "any", key))
+	if (!arguments_words(a, &key, 1, 1, &n) || !arguments_key(a, key))
 		return a->status;
 	int status = session_http_get(s, "/v1/home", NULL, key, &body);
 	if (status != EXIT_ALLOWED)

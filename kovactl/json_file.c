@@ -31,8 +31,7 @@ void json_strip_stamps(json_t *items)
 	json_t *item;
 	size_t i;
 
-	json_array_foreach(items, i, item)
-	{
+	json_array_foreach(items, i, item) {
 		json_object_del(item, "version");
 		json_object_del(item, "who");
 	}

@@ -9,9 +9,9 @@
 
 #include "arguments.h"
 #include "command.h"
+#include "core/nearest.h"
 #include "core/version.h"
 #include "help.h"
-#include "nearest.h"
 #include "output.h"
 #include "session.h"
 
@@ -74,7 +74,8 @@ static int common_option_words(const char *word)
 
 		if (strcmp(word, common[i].name) == 0)
 			return common[i].has_value ? 2 : 1;
-		if (common[i].has_value && strncmp(word, common[i].name, len) == 0 && word[len] == '=')
+		if (common[i].has_value && strncmp(word, common[i].name, len) == 0 &&
+		    word[len] == '=')
 			return 1;
 	}
 	return 0;
@@ -114,7 +115,8 @@ static int dispatch(int argc, char **argv)
 	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0)
 		return help(argc, argv);
 	if (word[0] == '-') {
-		complain("only --agent, --token-file and --json may stand before the command, not %s", word);
+		complain("only --agent, --token-file and --json may precede the command, not %s",
+			 word);
 		hint("kovactl --help shows how");
 		return EXIT_USAGE;
 	}

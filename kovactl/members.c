@@ -38,9 +38,9 @@ static int run(struct session *s, struct arguments *a)
 		return output_json(body);
 	struct table table;
 	table_init(&table, heads, sizeof heads / sizeof heads[0]);
-	json_array_foreach(json_object_get(body, "members"), i,
-			   member) for (size_t f = 0; f < sizeof fields / sizeof fields[0]; f++)
-		cell(&table, member, fields[f]);
+	json_array_foreach(json_object_get(body, "members"), i, member)
+		for (size_t f = 0; f < sizeof fields / sizeof fields[0]; f++)
+			cell(&table, member, fields[f]);
 	status = table_print(&table);
 	table_release(&table);
 	json_decref(body);

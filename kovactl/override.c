@@ -5,13 +5,14 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "actions.h"
 #include "arguments.h"
 #include "command.h"
+#include "core/duration.h"
+#include "core/limit.h"
 #include "core/quote.h"
-#include "duration.h"
+#include "core/rfc3339.h"
 #include "limit_text.h"
 #include "now.h"
 #include "output.h"
@@ -19,7 +20,6 @@
 #include "table.h"
 
 #define DAY_MS UINT64_C(86400000)
-#define LIMIT_MAX UINT64_C(1000000000)
 
 enum { WORDS_MAX = 3 };
 
@@ -37,7 +37,7 @@ struct change {
 	bool has_limit, has_per, has_burst;
 	uint64_t limit, per_ms, burst;
 	const char *until; /* RFC 3339 */
-	char until_text[32];
+	char until_text[RFC3339_TEXT_MAX];
 };
 
 static const char *text_of(const json_t *item, const char *field)
@@ -91,7 +91,8 @@ static int list(struct session *s, const char *policy)
 		return output_json(body);
 	struct table table;
 	table_init(&table, heads, sizeof heads / sizeof heads[0]);
-	json_array_foreach(items, i, item) add_row(&table, item);
+	json_array_foreach(items, i, item)
+		add_row(&table, item);
 	if (json_array_size(items) == 0)
 		puts("no overrides");
 	else
@@ -123,7 +124,7 @@ static json_t *set_body(const struct change *c)
 				 c->words[2]);
 	int failed = body == NULL;
 
-	duration_write_exact(c->per_ms, per);
+	duration_write(c->per_ms, per);
 	if (c->unlimited)
 		failed |= json_object_set_new(body, "unlimited", json_true());
 	if (c->banned)
@@ -187,7 +188,7 @@ static int set(struct session *s, struct arguments *a, const struct change *c)
 
 /* ---- delete ---- */
 
-static int delete (struct session *s, const struct change *c)
+static int remove_one(struct session *s, const struct change *c)
 {
 	struct buf target = {0};
 	int status = EXIT_USAGE;
@@ -213,11 +214,7 @@ static int delete (struct session *s, const struct change *c)
 
 static void until_after(struct change *c, uint64_t ms)
 {
-	time_t s = (time_t)((uint64_t)now_wall_ms() / 1000 + (ms + 999) / 1000);
-	struct tm tm;
-
-	gmtime_r(&s, &tm);
-	strftime(c->until_text, sizeof c->until_text, "%Y-%m-%dT%H:%M:%SZ", &tm);
+	rfc3339_write(now_wall_ms() + (int64_t)ms, c->until_text);
 	c->until = c->until_text;
 }
 
@@ -231,7 +228,8 @@ static void option(struct arguments *a, struct change *c, int id, const char *va
 		c->has_limit = arguments_number(a, "--limit", value, 0, LIMIT_MAX, &c->limit);
 		break;
 	case 'p':
-		c->has_per = arguments_duration(a, "--per", value, 1, 400 * DAY_MS, &c->per_ms);
+		c->has_per = arguments_duration(a, "--per", value, 1, LIMIT_PER_MAX_US / 1000,
+						&c->per_ms);
 		break;
 	case 'b':
 		c->has_burst = arguments_number(a, "--burst", value, 1, LIMIT_MAX, &c->burst);
@@ -284,7 +282,7 @@ static int run(struct session *s, struct arguments *a)
 		return list(s, c.words[1]);
 	if (!arguments_policy_key(a, c.words[1], c.words[2]))
 		return a->status;
-	return strcmp(action->name, "set") == 0 ? set(s, a, &c) : delete (s, &c);
+	return strcmp(action->name, "set") == 0 ? set(s, a, &c) : remove_one(s, &c);
 }
 
 static const struct option_spec options[] = {

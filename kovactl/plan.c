@@ -4,12 +4,11 @@
 
 #include "arguments.h"
 #include "command.h"
-#include "duration.h"
+#include "core/duration.h"
+#include "core/limit.h"
+#include "core/name.h"
 #include "output.h"
 #include "session.h"
-
-#define SLOTS_MAX UINT64_C(1000000000)
-#define HOLD_MAX_MS (UINT64_C(400) * 86400000)
 
 struct plan {
 	const char *words[2];
@@ -20,22 +19,13 @@ struct plan {
 	uint64_t burst;
 };
 
-static bool is_name(const char *text)
-{
-	static const char allowed[] =
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
-	size_t len = strspn(text, allowed);
-
-	return len >= 1 && len <= 64 && text[len] == '\0';
-}
-
 static bool read_arguments(struct arguments *a, struct plan *p)
 {
 	const char *value;
 	int id;
 
 	while ((id = arguments_next(a, &value)) != ARGUMENT_END) {
-		if (id == 'n' && !is_name(value))
+		if (id == 'n' && !name_is_valid(slice_of(value)))
 			arguments_error(a, "--name must be 1 to 64 of A-Z a-z 0-9 . _ -");
 		else if (id == 'n')
 			p->name = value;
@@ -48,25 +38,15 @@ static bool read_arguments(struct arguments *a, struct plan *p)
 	}
 	if (!a->stopped && p->n < 2)
 		arguments_error(a, "it takes SLOTS and HOLD, as in: kovactl plan 50 10s");
-	return !a->stopped && arguments_number(a, "SLOTS", p->words[0], 1, SLOTS_MAX, &p->slots) &&
-	       arguments_duration(a, "HOLD", p->words[1], 1, HOLD_MAX_MS, &p->hold_ms);
-}
-
-/* 2 x the rate for one second, rounded down, 1 to 10^9: as the agent does it. */
-static uint64_t burst_of(uint64_t slots, uint64_t hold_ms)
-{
-	uint64_t burst = slots * 2000 / hold_ms;
-
-	if (burst > SLOTS_MAX)
-		return SLOTS_MAX;
-	return burst < 1 ? 1 : burst;
+	return !a->stopped && arguments_number(a, "SLOTS", p->words[0], 1, LIMIT_MAX, &p->slots) &&
+	       arguments_duration(a, "HOLD", p->words[1], 1, LIMIT_PER_MAX_US / 1000, &p->hold_ms);
 }
 
 static json_t *policy_json(const struct plan *p)
 {
 	char hold[DURATION_TEXT_MAX];
 
-	duration_write_exact(p->hold_ms, hold);
+	duration_write(p->hold_ms, hold);
 	return json_pack("{s:s, s:{s:I, s:s}}", "name", p->name, "plan", "slots",
 			 (json_int_t)p->slots, "hold", hold);
 }
@@ -95,7 +75,7 @@ static void explain(const struct plan *p)
 {
 	char hold[DURATION_TEXT_MAX], text[64];
 
-	duration_write(p->hold_ms, hold);
+	duration_write_rounded(p->hold_ms, hold);
 	printf("%" PRIu64 " slots, each held for up to %s, bear:\n\n", p->slots, hold);
 	snprintf(text, sizeof text, "%.4g per second", per_second(p));
 	fact("rate", text, "slots / hold: keeps every slot just busy");
@@ -117,7 +97,7 @@ static int run(struct session *s, struct arguments *a)
 
 	if (!read_arguments(a, &plan))
 		return a->status;
-	plan.burst = burst_of(plan.slots, plan.hold_ms);
+	plan.burst = limit_default_burst(plan.slots, plan.hold_ms * 1000);
 	if (plan.policy_only)
 		return output_json_indented(policy_json(&plan));
 	if (s->json)

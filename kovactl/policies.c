@@ -73,8 +73,7 @@ static int list(struct session *s, bool names)
 		return output_json(body);
 	struct table table;
 	table_init(&table, heads, sizeof heads / sizeof heads[0]);
-	json_array_foreach(json_object_get(body, "policies"), i, policy)
-	{
+	json_array_foreach(json_object_get(body, "policies"), i, policy) {
 		if (names)
 			puts(text_of(policy, "name", ""));
 		else
@@ -95,9 +94,9 @@ static json_t *find(const json_t *body, const char *name)
 	json_t *policy;
 	size_t i;
 
-	json_array_foreach(json_object_get(body, "policies"), i,
-			   policy) if (strcmp(text_of(policy, "name", ""), name) ==
-				       0) return policy;
+	json_array_foreach(json_object_get(body, "policies"), i, policy)
+		if (strcmp(text_of(policy, "name", ""), name) == 0)
+			return policy;
 	return NULL;
 }
 
@@ -180,8 +179,7 @@ static int put(struct session *s, const char *file)
 		return EXIT_USAGE;
 	}
 	json_strip_stamps(policies);
-	json_array_foreach(policies, i, policy)
-	{
+	json_array_foreach(policies, i, policy) {
 		status = put_one(s, policy);
 		if (status != EXIT_ALLOWED)
 			break;
@@ -196,7 +194,7 @@ static int put(struct session *s, const char *file)
 	return status;
 }
 
-static int delete (struct session *s, const char *const *names, size_t n)
+static int remove_all(struct session *s, const char *const *names, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		int status = call(s, "DELETE", names[i], NULL);
@@ -242,7 +240,7 @@ static int run(struct session *s, struct arguments *a)
 	if (strcmp(action->name, "put") == 0)
 		return put(s, words[1]);
 	if (strcmp(action->name, "delete") == 0)
-		return delete (s, words + 1, n - 1);
+		return remove_all(s, words + 1, n - 1);
 	return list(s, names);
 }
 

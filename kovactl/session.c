@@ -131,7 +131,7 @@ static int open_http_at(struct session *s, struct slice info)
 	return EXIT_ALLOWED;
 }
 
-int session_open_http(struct session *s)
+static int open_http(struct session *s)
 {
 	struct resp_words words = {0};
 	redisReply *reply;
@@ -198,7 +198,7 @@ int session_http(struct session *s, const char *method, const char *target, cons
 {
 	struct agent_error error = {"out of memory"};
 	struct http_answer answer;
-	int exit_status = session_open_http(s);
+	int exit_status = open_http(s);
 
 	if (exit_status != EXIT_ALLOWED)
 		return exit_status;

@@ -43,11 +43,8 @@ void session_disconnect(struct session *s);
 int session_call(struct session *s, const struct resp_words *words, uint64_t within_ms,
 		 redisReply **ret_reply);
 
-/* Opens the HTTP side whose address the agent's INFO tells. Likewise. */
-int session_open_http(struct session *s);
-
 /*
- * One HTTP request to the agent, `target` with its query. Its code is 2xx when EXIT_ALLOWED is
+ * One HTTP request to the agent, whose HTTP address its INFO tells; `target` with its query. Its code is 2xx when EXIT_ALLOWED is
  * returned, and *ret_body (the caller's) is its JSON, NULL where the body was empty; otherwise
  * what the problem details say was said on stderr. `ret_body` may be NULL.
  */

@@ -3,11 +3,11 @@
 
 #include "arguments.h"
 #include "command.h"
+#include "core/limit.h"
+#include "core/request_bounds.h"
 #include "output.h"
 #include "session.h"
 #include "verdict.h"
-
-enum { PAIRS_MAX = 16, COST_MAX = 1000000000, WAIT_MAX_MS = 86400000 };
 
 struct take {
 	struct resp_words words;
@@ -25,8 +25,8 @@ static bool pair_end(struct arguments *a, struct take *t)
 {
 	if (!arguments_policy_key(a, t->policy, t->key))
 		return false;
-	if (t->pairs == PAIRS_MAX) {
-		arguments_error(a, "at most %d pairs can be taken together", PAIRS_MAX);
+	if (t->pairs == REQUEST_PAIRS_MAX) {
+		arguments_error(a, "at most %d pairs can be taken together", REQUEST_PAIRS_MAX);
 		return false;
 	}
 	if (t->pairs++ > 0)
@@ -64,14 +64,14 @@ static void option(struct arguments *a, struct take *t, int id, const char *valu
 		pair_end(a, t);
 		break;
 	case 'c':
-		if (arguments_number(a, "--cost", value, 1, COST_MAX, &number))
+		if (arguments_number(a, "--cost", value, 1, LIMIT_MAX, &number))
 			t->cost = value;
 		break;
 	case 'w':
-		arguments_duration(a, "--wait", value, 0, WAIT_MAX_MS, &t->wait_ms);
+		arguments_duration(a, "--wait", value, 0, REQUEST_WAIT_MAX_MS, &t->wait_ms);
 		break;
 	case 'i':
-		if (*value == '\0' || strlen(value) > 256)
+		if (*value == '\0' || strlen(value) > REQUEST_ID_MAX)
 			arguments_error(a, "--id must be 1 to 256 bytes");
 		t->id = value;
 		break;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "command.h"
-#include "duration.h"
+#include "core/duration.h"
 #include "output.h"
 
 enum { BAR = 20 };
@@ -63,8 +63,6 @@ const char *verdict_reason(const struct verdict *v, char text[VERDICT_REASON_MAX
 		{"banned", "the key is banned"},
 		{"queue_full", "too many wait already"},
 		{"wait_timeout", "its turn did not come in time"},
-		{"held", "held back by a Retry-After"},
-		{"breaker_open", "the circuit breaker is open"},
 		{"outage", "decided without Redis, by the policy's on_outage"},
 		{"shadow", "over the limit, but the policy is a shadow"},
 	};
@@ -83,7 +81,7 @@ static void add_duration(struct buf *b, const char *before, int64_t ms)
 {
 	char text[DURATION_TEXT_MAX];
 
-	duration_write((uint64_t)ms, text);
+	duration_write_rounded((uint64_t)ms, text);
 	buf_printf(b, ", %s %s", before, text);
 }
 
@@ -120,7 +118,8 @@ enum paint verdict_paint(const struct verdict *v)
 	return strcmp(v->reason, "ok") == 0 ? PAINT_GOOD : PAINT_WARN;
 }
 
-void verdict_print(const struct verdict *v)
+/* On stdout: allowed or refused, a bar, what is left, when again, why. */
+static void print(const struct verdict *v)
 {
 	const char *colour = paint(stdout, verdict_paint(v));
 	struct buf text = {0};
@@ -177,6 +176,6 @@ int verdict_ask(struct session *s, const struct resp_words *words, uint64_t with
 	if (s->json)
 		exit_status = output_json(verdict_json(&v));
 	else
-		verdict_print(&v);
+		print(&v);
 	return exit_status == EXIT_ALLOWED ? verdict_exit(&v) : exit_status;
 }

@@ -12,13 +12,16 @@
 #include "output.h"
 #include "session.h"
 
+/* The receipt of 16 pairs with the longest names and keys has 23384 characters. */
+enum { VERDICT_RECEIPT_MAX = 24 * 1024 };
+
 struct verdict {
 	bool allowed;
 	int64_t remaining, limit;
 	int64_t retry_after_ms; /* -1: it can never fit */
 	int64_t reset_after_ms;
 	char reason[96];
-	char receipt[96]; /* empty: none */
+	char receipt[VERDICT_RECEIPT_MAX]; /* empty: none */
 };
 
 /* From take's array of six, or seven with a receipt. KOVA_EPROTO: it is no such array. */
@@ -43,9 +46,6 @@ void verdict_summary(struct buf *b, const struct verdict *v);
 uint64_t verdict_part(const struct verdict *v);
 uint64_t verdict_whole(const struct verdict *v);
 enum paint verdict_paint(const struct verdict *v);
-
-/* On stdout: allowed or refused, a bar, what is left, when again, why. */
-void verdict_print(const struct verdict *v);
 
 /* The same fields as in HTTP's body; NULL: out of memory. */
 json_t *verdict_json(const struct verdict *v);

@@ -16,7 +16,9 @@
 
 #include "arguments.h"
 #include "command.h"
-#include "duration.h"
+#include "core/duration.h"
+#include "core/limit.h"
+#include "core/request_bounds.h"
 #include "now.h"
 #include "output.h"
 #include "program.h"
@@ -26,8 +28,6 @@
 #define TIMEOUT_MAX_MS (UINT64_C(400) * 86400000)
 
 enum {
-	COST_MAX = 1000000000,
-	STEP_MAX_MS = 86400000, /* the longest WAIT that the protocol has */
 	NAP_MIN_MS = 100,
 	NAP_MAX_MS = 60000, /* things change: a limit may be raised meanwhile */
 	NAP_SPREAD_MS = 1000,
@@ -75,7 +75,7 @@ static void tell_waiting(struct wait *w, const char *what)
 
 	if (!output_is_terminal(stderr))
 		return;
-	duration_write(elapsed_ms(w) / 1000 * 1000, text);
+	duration_write_rounded(elapsed_ms(w) / 1000 * 1000, text);
 	fprintf(stderr, "\r\x1b[K%skovactl:%s %s ", paint(stderr, PAINT_DIM),
 		paint(stderr, PAINT_PLAIN), what);
 	output_text(stderr, w->policy);
@@ -134,7 +134,7 @@ static kova_status ask(struct session *s, struct wait *w, struct verdict *ret_ve
 		       struct agent_error *ret_error)
 {
 	struct resp_words words = {0};
-	uint64_t step_ms = left_ms(w, STEP_MAX_MS);
+	uint64_t step_ms = left_ms(w, REQUEST_WAIT_MAX_MS);
 	uint64_t end_us = now_monotonic_us() + (step_ms + RESP_TIMEOUT_MS) * 1000;
 	char wait_text[24];
 	redisReply *reply;
@@ -264,7 +264,7 @@ static bool read_arguments(struct arguments *a, struct wait *w)
 		else if (id == 't')
 			arguments_duration(a, "--timeout", value, 0, TIMEOUT_MAX_MS,
 					   &w->timeout_ms);
-		else if (arguments_number(a, "--cost", value, 1, COST_MAX, &number))
+		else if (arguments_number(a, "--cost", value, 1, LIMIT_MAX, &number))
 			w->cost = value;
 	}
 	w->command = a->run;

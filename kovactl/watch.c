@@ -5,12 +5,12 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "arguments.h"
 #include "command.h"
-#include "duration.h"
+#include "core/duration.h"
+#include "core/rfc3339.h"
 #include "now.h"
 #include "output.h"
 #include "session.h"
@@ -41,18 +41,6 @@ static void on_interrupt(int number)
 	if (isatty(STDOUT_FILENO) && write(STDOUT_FILENO, end, sizeof end - 1) < 0)
 		_exit(EXIT_USAGE);
 	_exit(EXIT_ALLOWED);
-}
-
-static void time_write(char text[32])
-{
-	int64_t ms = now_wall_ms();
-	time_t s = (time_t)(ms / 1000);
-	struct tm tm;
-	char whole[24];
-
-	gmtime_r(&s, &tm);
-	strftime(whole, sizeof whole, "%Y-%m-%dT%H:%M:%S", &tm);
-	snprintf(text, 32, "%s.%03dZ", whole, (int)(ms % 1000));
 }
 
 static unsigned bar_width(size_t text_len)
@@ -122,9 +110,9 @@ static int show_json(const struct watch *w, const struct verdict *v, const char 
 static int show(const struct session *s, const struct watch *w, const struct verdict *v)
 {
 	int exit_status = EXIT_ALLOWED;
-	char at[32];
+	char at[RFC3339_TEXT_MAX];
 
-	time_write(at);
+	rfc3339_write(now_wall_ms(), at);
 	if (s->json) {
 		exit_status = show_json(w, v, at);
 	} else if (w->live) {

@@ -19,7 +19,8 @@ static struct admission *entry_at(const struct admission_log *g, size_t i)
 }
 
 /* The first that still counts; *ret_dead: the weight of those before it. */
-static size_t first_live(const struct admission_log *g, uint64_t now_us, uint64_t span_us, uint64_t *ret_dead)
+static size_t first_live(const struct admission_log *g, uint64_t now_us, uint64_t span_us,
+			 uint64_t *ret_dead)
 {
 	size_t i = 0;
 
@@ -86,7 +87,8 @@ bool admission_log_add(struct admission_log *g, uint64_t at_us, uint64_t weight,
 	for (i = g->n; i > 0 && entry_at(g, i - 1)->at_us > at_us; i--)
 		;
 	g->total += weight;
-	if (i > 0 && name == 0 && entry_at(g, i - 1)->at_us == at_us && entry_at(g, i - 1)->name == 0) {
+	if (i > 0 && name == 0 && entry_at(g, i - 1)->at_us == at_us &&
+	    entry_at(g, i - 1)->name == 0) {
 		entry_at(g, i - 1)->weight += weight;
 		return true;
 	}
@@ -131,7 +133,8 @@ void admission_log_untake(struct admission_log *g, uint64_t weight)
 }
 
 /* µs until entries with a weight of `need` have left. */
-static uint64_t wait_us(const struct admission_log *g, uint64_t now_us, uint64_t span_us, uint64_t need)
+static uint64_t wait_us(const struct admission_log *g, uint64_t now_us, uint64_t span_us,
+			uint64_t need)
 {
 	uint64_t dead, left = 0;
 	size_t from = first_live(g, now_us, span_us, &dead);
@@ -144,8 +147,9 @@ static uint64_t wait_us(const struct admission_log *g, uint64_t now_us, uint64_t
 	return entry_at(g, g->n - 1)->at_us + span_us - now_us;
 }
 
-void admission_log_verdict(const struct admission_log *g, uint64_t limit, uint64_t now_us, uint64_t span_us,
-			   uint64_t cost, bool allowed, struct limiter_verdict *ret_verdict)
+void admission_log_verdict(const struct admission_log *g, uint64_t limit, uint64_t now_us,
+			   uint64_t span_us, uint64_t cost, bool allowed,
+			   struct limiter_verdict *ret_verdict)
 {
 	struct limiter_verdict v = {.allowed = allowed, .wait_us = VERDICT_NEVER};
 	uint64_t used = admission_log_used(g, now_us, span_us);

@@ -46,5 +46,6 @@ void admission_log_remove(struct admission_log *g, struct admission *entry);
 void admission_log_untake(struct admission_log *g, uint64_t weight);
 
 /* Fills in what an answer says of a log with `limit` places: `cost` was `allowed` or would have to wait. */
-void admission_log_verdict(const struct admission_log *g, uint64_t limit, uint64_t now_us, uint64_t span_us,
-			   uint64_t cost, bool allowed, struct limiter_verdict *ret_verdict);
+void admission_log_verdict(const struct admission_log *g, uint64_t limit, uint64_t now_us,
+			   uint64_t span_us, uint64_t cost, bool allowed,
+			   struct limiter_verdict *ret_verdict);

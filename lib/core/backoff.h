@@ -1,6 +1,6 @@
 /*
- * How long to wait before trying again: twice as long each time, up to a bound, and never the same for two
- * nodes, so that a server that comes back is not met by all of them at once.
+ * How long to wait before trying again: twice as long each time, up to a bound, and never the same
+ * for two nodes, so that a server that comes back is not met by all of them at once.
  * After "Exponential Backoff And Jitter" (M. Brooker, AWS Architecture Blog, 2015).
  */
 #pragma once
@@ -16,7 +16,10 @@ struct backoff {
 /* `seed`: differs from node to node; the same seed gives the same waits. */
 void backoff_init(struct backoff *b, uint32_t min_ms, uint32_t max_ms, uint64_t seed);
 
-/* The wait before the next try: from a quarter of the ceiling up to all of it; the ceiling is then doubled. */
+/*
+ * The wait before the next try: from a quarter of the ceiling up to all of it; the ceiling is then
+ * doubled.
+ */
 uint32_t backoff_next(struct backoff *b);
 
 /* It worked: the next wait is short again. */

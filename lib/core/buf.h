@@ -8,22 +8,22 @@
 #include "core/bytes.h"
 
 struct buf {
-	char *ptr;     /* owned; NULL when cap is 0 */
-	size_t len;    /* <= cap */
+	char *ptr;  /* owned; NULL when cap is 0 */
+	size_t len; /* <= cap */
 	size_t cap;
-	bool failed;   /* an allocation failed: what is there is not whole */
+	bool failed; /* an allocation failed: what is there is not whole */
 };
 
-void buf_release(struct buf *b);                          /* frees the memory; b is empty again */
-void buf_clear(struct buf *b);                            /* len = 0, keeps the memory */
-char *buf_reserve(struct buf *b, size_t more);            /* room for `more` bytes at ptr+len, or NULL */
+void buf_release(struct buf *b);               /* frees the memory; b is empty again */
+void buf_clear(struct buf *b);                 /* len = 0, keeps the memory */
+char *buf_reserve(struct buf *b, size_t more); /* room for `more` bytes at ptr+len, or NULL */
 void buf_add(struct buf *b, const void *ptr, size_t len);
 void buf_add_slice(struct buf *b, struct slice s);
 void buf_add_text(struct buf *b, const char *text);
-void buf_add_int(struct buf *b, int64_t value);           /* decimal */
+void buf_add_int(struct buf *b, int64_t value); /* decimal */
 void buf_add_uint(struct buf *b, uint64_t value);
 void buf_printf(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void buf_consume(struct buf *b, size_t n);                /* drops the first n <= len bytes */
+void buf_consume(struct buf *b, size_t n); /* drops the first n <= len bytes */
 static inline bool buf_failed(const struct buf *b)
 {
 	return b->failed;

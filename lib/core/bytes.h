@@ -17,6 +17,20 @@ static inline struct slice slice_of(const char *text)
 	return (struct slice){text, strlen(text)};
 }
 
+/* What follows the first `n` bytes; empty when there are no more than `n`. */
+static inline struct slice slice_after(struct slice s, size_t n)
+{
+	return n < s.len ? (struct slice){s.ptr + n, s.len - n} : (struct slice){NULL, 0};
+}
+
+/* Where `c` is first; s.len: nowhere. */
+static inline size_t slice_index(struct slice s, char c)
+{
+	const char *at = s.len != 0 ? memchr(s.ptr, c, s.len) : NULL;
+
+	return at != NULL ? (size_t)(at - s.ptr) : s.len;
+}
+
 static inline bool slice_equal(struct slice a, struct slice b)
 {
 	return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);

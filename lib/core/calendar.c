@@ -4,8 +4,7 @@
 
 #define UNKNOWN_WAIT_US INT64_C(1000000)
 
-/* How many edges are not after `now_us`. */
-static uint32_t edges_before(const struct calendar_edges *e, uint64_t now_us)
+uint32_t calendar_edges_passed(const struct calendar_edges *e, uint64_t now_us)
 {
 	uint32_t low = 0, high = e->n;
 
@@ -22,14 +21,14 @@ static uint32_t edges_before(const struct calendar_edges *e, uint64_t now_us)
 
 static bool edges_reach(const struct calendar_edges *e, uint64_t now_us)
 {
-	uint32_t n = edges_before(e, now_us);
+	uint32_t n = calendar_edges_passed(e, now_us);
 
 	return n > 0 && n < e->n;
 }
 
 void calendar_init_empty(struct calendar *c, const struct limit *l, uint64_t now_us)
 {
-	uint32_t n = edges_before(&l->edges, now_us);
+	uint32_t n = calendar_edges_passed(&l->edges, now_us);
 
 	*c = (struct calendar){n > 0 ? l->edges.edge_us[n - 1] : 0, l->limit};
 }
@@ -37,12 +36,12 @@ void calendar_init_empty(struct calendar *c, const struct limit *l, uint64_t now
 /* Begins the window that `now_us` is in, unless a later one was begun (the clock went back). Returns its end. */
 static uint64_t roll_on(struct calendar *c, const struct calendar_edges *e, uint64_t now_us)
 {
-	uint64_t start_us = e->edge_us[edges_before(e, now_us) - 1];
+	uint64_t start_us = e->edge_us[calendar_edges_passed(e, now_us) - 1];
 	uint32_t next;
 
 	if (c->start_us < start_us)
 		*c = (struct calendar){start_us, 0};
-	next = edges_before(e, c->start_us);
+	next = calendar_edges_passed(e, c->start_us);
 	return e->edge_us[next < e->n ? next : e->n - 1];
 }
 
@@ -50,7 +49,8 @@ void calendar_take(struct calendar *c, const struct limit *l, uint64_t now_us, u
 		   struct limiter_verdict *ret_verdict)
 {
 	struct limiter_verdict v = {.wait_us = VERDICT_NEVER};
-	struct calendar next = *c; /* kept only if something is taken: the next limit may have other edges */
+	struct calendar next =
+		*c; /* kept only if something is taken: the next limit may have other edges */
 	uint64_t end_us;
 
 	assert(cost >= 1 && cost <= LIMIT_MAX);

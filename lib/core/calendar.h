@@ -9,6 +9,9 @@
 #include "core/limit.h"
 #include "core/verdict.h"
 
+/* How many of the edges are not after `now_us`: the window of now begins with the last of these. */
+uint32_t calendar_edges_passed(const struct calendar_edges *e, uint64_t now_us);
+
 /* All zeros: nothing taken. */
 struct calendar {
 	uint64_t start_us; /* of the window that `used` belongs to */

@@ -13,9 +13,3 @@ struct civil_date {
 int64_t civil_days(struct civil_date date);
 struct civil_date civil_date(int64_t days);
 int civil_days_of_month(int64_t year, int month);
-
-/* Floor of a / b, for b > 0. */
-static inline int64_t civil_floor_div(int64_t a, int64_t b)
-{
-	return a / b - (a % b < 0);
-}

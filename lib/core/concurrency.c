@@ -13,8 +13,8 @@ void concurrency_release(struct concurrency *c)
 	admission_log_release(&c->log);
 }
 
-void concurrency_take(struct concurrency *c, const struct limit *l, uint64_t now_us, uint64_t cost, uint64_t name,
-		      struct limiter_verdict *ret_verdict)
+void concurrency_take(struct concurrency *c, const struct limit *l, uint64_t now_us, uint64_t cost,
+		      uint64_t name, struct limiter_verdict *ret_verdict)
 {
 	bool fits;
 

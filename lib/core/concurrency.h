@@ -21,9 +21,10 @@ void concurrency_release(struct concurrency *c);
 
 /* Gives a permit of weight `cost` (1..LIMIT_MAX) under `name`, or nothing. 0: without a name, it ends by itself. A name is
  * the caller's to keep unique (a hash of the permit). Out of memory: refused for `hold`. */
-void concurrency_take(struct concurrency *c, const struct limit *l, uint64_t now_us, uint64_t cost, uint64_t name,
-		      struct limiter_verdict *ret_verdict);
+void concurrency_take(struct concurrency *c, const struct limit *l, uint64_t now_us, uint64_t cost,
+		      uint64_t name, struct limiter_verdict *ret_verdict);
 
 /* Ends the permit, or lets it live for `hold` again. False: it is not held (any more). */
 bool concurrency_end(struct concurrency *c, uint64_t now_us, uint64_t name);
-bool concurrency_renew(struct concurrency *c, const struct limit *l, uint64_t now_us, uint64_t name);
+bool concurrency_renew(struct concurrency *c, const struct limit *l, uint64_t now_us,
+		       uint64_t name);

@@ -44,7 +44,8 @@ static uint64_t ticks_of(const struct limit *l, uint64_t weight, uint64_t room)
 }
 
 /* 0: it fits. */
-static int64_t wait_us(const struct counter *c, const struct limit *l, uint64_t now_us, uint64_t cost)
+static int64_t wait_us(const struct counter *c, const struct limit *l, uint64_t now_us,
+		       uint64_t cost)
 {
 	uint64_t room;
 
@@ -78,7 +79,8 @@ void counter_take(struct counter *c, const struct limit *l, uint64_t now_us, uin
 		  struct limiter_verdict *ret_verdict)
 {
 	struct limiter_verdict v = {0};
-	struct counter next = *c; /* kept only if something is taken: the next limit may have another window */
+	struct counter next =
+		*c; /* kept only if something is taken: the next limit may have another window */
 
 	assert(cost >= 1 && cost <= LIMIT_MAX);
 	roll_on(&next, l, now_us);

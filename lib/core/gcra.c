@@ -6,7 +6,8 @@
 
 static struct gcra_span span_times(uint64_t n, struct gcra_span s)
 {
-	return (struct gcra_span){n * s.us + n * s.millionths / MILLION, n * s.millionths % MILLION};
+	return (struct gcra_span){n * s.us + n * s.millionths / MILLION,
+				  n * s.millionths % MILLION};
 }
 
 static struct gcra_span span_plus(struct gcra_span a, struct gcra_span b)
@@ -60,7 +61,8 @@ static uint64_t span_count(struct gcra_span s, struct gcra_span interval, uint64
 }
 
 /* Under another limit as many intervals are outstanding as under the old one, a part counting as one. */
-static struct gcra_span recount(struct gcra_span outstanding, struct gcra_span from, const struct limit *l)
+static struct gcra_span recount(struct gcra_span outstanding, struct gcra_span from,
+				const struct limit *l)
 {
 	uint64_t n = span_count(outstanding, from, LIMIT_MAX);
 
@@ -115,7 +117,8 @@ void gcra_take(struct gcra *g, const struct limit *l, uint64_t now_us, uint64_t 
 		outstanding = span_plus(outstanding, span_times(cost, interval));
 		*g = (struct gcra){span_plus((struct gcra_span){now_us, 0}, outstanding), interval};
 	}
-	v.remaining = span_count(span_minus(span_times(l->burst, interval), outstanding), interval, l->burst);
+	v.remaining = span_count(span_minus(span_times(l->burst, interval), outstanding), interval,
+				 l->burst);
 	if (v.allowed && v.remaining < l->burst)
 		v.wait_us = (int64_t)wait_us(outstanding, l, v.remaining + 1);
 	v.reset_us = span_up_us(outstanding);

@@ -8,12 +8,3 @@ uint64_t hlc_now(struct hlc *h, uint64_t now_ms)
 	h->last = wall > h->last ? wall : h->last + 1;
 	return h->last;
 }
-
-kova_status hlc_heard(struct hlc *h, uint64_t stamp, uint64_t now_ms, uint64_t max_ahead_ms)
-{
-	if (hlc_ms(stamp) > now_ms + max_ahead_ms)
-		return KOVA_ERANGE;
-	if (stamp > h->last)
-		h->last = stamp;
-	return KOVA_OK;
-}

@@ -4,10 +4,7 @@
  */
 #pragma once
 
-#include <stdbool.h>
 #include <stdint.h>
-
-#include "core/status.h"
 
 /* A stamp: ms since the epoch (48 bits) << 16 | counter. 0 is older than any stamp that a clock gives. */
 enum { HLC_COUNTER_BITS = 16 };
@@ -24,10 +21,3 @@ static inline uint64_t hlc_ms(uint64_t stamp)
 
 /* A stamp greater than any given or heard before; `now_ms` is the wall clock (< 2^47). */
 uint64_t hlc_now(struct hlc *h, uint64_t now_ms);
-
-/*
- * Takes note of another node's `stamp`. KOVA_ERANGE: it is more than `max_ahead_ms` ahead of `now_ms`; the
- * clock is as before, so that one bad clock cannot drag the others along.
- */
-KOVA_MUST_CHECK kova_status hlc_heard(struct hlc *h, uint64_t stamp, uint64_t now_ms,
-				      uint64_t max_ahead_ms);

@@ -2,6 +2,8 @@
 
 #include <assert.h>
 
+#include "core/name.h"
+
 /* Appends to a buffer that the caller has measured. */
 struct out {
 	char *ptr;
@@ -52,16 +54,9 @@ static void out_prefix(struct out *o, char kind, struct slice root)
 	out_char(o, '}');
 }
 
-static struct slice after(struct slice s, size_t n)
-{
-	return (struct slice){s.ptr == NULL ? NULL : s.ptr + n, s.len - n};
-}
-
 struct slice keyspace_root(struct slice key)
 {
-	const char *slash = key.len == 0 ? NULL : memchr(key.ptr, '/', key.len);
-
-	return slash == NULL ? key : (struct slice){key.ptr, (size_t)(slash - key.ptr)};
+	return (struct slice){key.ptr, slice_index(key, '/')};
 }
 
 bool keyspace_path(struct slice key, unsigned level, unsigned n_levels, struct slice *ret_path)
@@ -72,7 +67,7 @@ bool keyspace_path(struct slice key, unsigned level, unsigned n_levels, struct s
 	for (unsigned i = 0; i < level; i++) {
 		if (end == key.len)
 			return false;
-		end += 1 + keyspace_root(after(key, end + 1)).len;
+		end += 1 + keyspace_root(slice_after(key, end + 1)).len;
 	}
 	*ret_path = level + 1 == n_levels ? key : (struct slice){key.ptr, end};
 	return true;
@@ -92,12 +87,12 @@ size_t keyspace_check(enum algorithm algorithm, struct slice policy, unsigned le
 	struct slice root = keyspace_root(path);
 	struct out o = {ret_name, 0};
 
-	assert(path.len <= 1024 && policy.len <= 64);
+	assert(path.len <= REQUEST_KEY_MAX && policy.len <= NAME_BYTES_MAX);
 	out_prefix(&o, algorithm_letter(algorithm), root);
 	out_slice(&o, policy);
 	out_char(&o, ':');
 	out_number(&o, level);
-	out_slice(&o, after(path, root.len));
+	out_slice(&o, slice_after(path, root.len));
 	return o.len;
 }
 
@@ -106,9 +101,9 @@ size_t keyspace_throttle(struct slice key, char *ret_name)
 	struct slice root = keyspace_root(key);
 	struct out o = {ret_name, 0};
 
-	assert(key.len <= 1024);
+	assert(key.len <= REQUEST_KEY_MAX);
 	out_prefix(&o, 't', root);
-	out_slice(&o, after(key, root.len));
+	out_slice(&o, slice_after(key, root.len));
 	return o.len;
 }
 
@@ -116,7 +111,7 @@ size_t keyspace_receipt(struct slice root, struct slice nonce, char *ret_name)
 {
 	struct out o = {ret_name, 0};
 
-	assert(root.len <= 1024 && nonce.len <= 64);
+	assert(root.len <= REQUEST_KEY_MAX && nonce.len <= 64);
 	out_prefix(&o, 'r', root);
 	out_slice(&o, nonce);
 	return o.len;
@@ -126,7 +121,7 @@ size_t keyspace_id(struct slice root, struct slice id, char *ret_name)
 {
 	struct out o = {ret_name, 0};
 
-	assert(root.len <= 1024 && id.len <= 256);
+	assert(root.len <= REQUEST_KEY_MAX && id.len <= REQUEST_ID_MAX);
 	out_prefix(&o, 'i', root);
 	out_number(&o, id.len);
 	out_char(&o, ':');

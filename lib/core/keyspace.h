@@ -10,8 +10,9 @@
 
 #include "core/bytes.h"
 #include "core/limit.h"
+#include "core/request_bounds.h"
 
-enum { KEYSPACE_NAME_MAX = 3 * 1024 + 512 };
+enum { KEYSPACE_NAME_MAX = 3 * REQUEST_KEY_MAX + 512 };
 
 /* The part of `key` up to its first '/', all of it if there is none. */
 struct slice keyspace_root(struct slice key);
@@ -21,13 +22,13 @@ struct slice keyspace_root(struct slice key);
 bool keyspace_path(struct slice key, unsigned level, unsigned n_levels, struct slice *ret_path);
 
 /* Each writes at most KEYSPACE_NAME_MAX bytes to `ret_name` and returns the length. Keys and paths
- * are at most 1024 bytes, names of policies 64, nonces 64. */
+ * are at most REQUEST_KEY_MAX bytes, policies are valid names, nonces have at most 64 bytes. */
 size_t keyspace_check(enum algorithm algorithm, struct slice policy, unsigned level,
 		      struct slice path, char *ret_name);
 size_t keyspace_throttle(struct slice key, char *ret_name);
 size_t keyspace_receipt(struct slice root, struct slice nonce, char *ret_name);
 
-/* `k:i{T}<len>:<id>`; the caller appends the pairs. `id`: 1..256 bytes. */
+/* `k:i{T}<len>:<id>`; the caller appends the pairs. `id`: 1..REQUEST_ID_MAX bytes. */
 size_t keyspace_id(struct slice root, struct slice id, char *ret_name);
 
 /* CRC16 of the hash tag modulo 16384 (Redis Cluster specification). */

@@ -59,7 +59,8 @@ static void view_cap(struct view *v, const struct limit *l)
 
 static struct view view_of(const struct leased_bucket *b, const struct limit *l, uint64_t now_us)
 {
-	struct view v = {.debt_ut = b->bucket.debt_ut, .time_us = b->bucket.stamp_us, .leases = b->leases};
+	struct view v = {
+		.debt_ut = b->bucket.debt_ut, .time_us = b->bucket.stamp_us, .leases = b->leases};
 
 	if (v.leases.n > 0) {
 		view_advance(&v, l, now_us);
@@ -73,16 +74,19 @@ static struct view view_of(const struct leased_bucket *b, const struct limit *l,
 	return v;
 }
 
-static void view_keep(const struct view *v, struct leased_bucket *b, const struct limit *l, uint64_t now_us)
+static void view_keep(const struct view *v, struct leased_bucket *b, const struct limit *l,
+		      uint64_t now_us)
 {
 	b->leases = v->leases;
-	b->bucket = (struct bucket){(v->debt_ut + l->scale_ut - 1) / l->scale_ut * l->scale_ut, v->time_us};
+	b->bucket = (struct bucket){(v->debt_ut + l->scale_ut - 1) / l->scale_ut * l->scale_ut,
+				    v->time_us};
 	if (v->leases.n == 0)
 		bucket_set_debt(&b->bucket, l, now_us, v->debt_ut);
 }
 
 /* µs from now until the debt is `goal_ut`. */
-static uint64_t time_us(const struct view *v, const struct limit *l, uint64_t now_us, uint64_t goal_ut)
+static uint64_t time_us(const struct view *v, const struct limit *l, uint64_t now_us,
+			uint64_t goal_ut)
 {
 	struct view ahead = *v;
 	uint64_t us;
@@ -93,7 +97,8 @@ static uint64_t time_us(const struct view *v, const struct limit *l, uint64_t no
 		uint64_t end_us = ahead.leases.lease[0].end_us;
 
 		us = bucket_time_us(l, ahead.time_us, ahead.debt_ut - goal_ut);
-		if (end_us > ahead.time_us && goal_ut >= floor_ut(&ahead.leases) && us <= end_us - ahead.time_us)
+		if (end_us > ahead.time_us && goal_ut >= floor_ut(&ahead.leases) &&
+		    us <= end_us - ahead.time_us)
 			return us + ahead.time_us - now_us;
 		refill(&ahead, l, end_us);
 		outstanding_remove_first(&ahead.leases);
@@ -103,8 +108,8 @@ static uint64_t time_us(const struct view *v, const struct limit *l, uint64_t no
 }
 
 /* What an answer says; `cost` was taken, or, if not `allowed`, would have to wait. */
-static struct limiter_verdict view_verdict(const struct view *v, const struct limit *l, uint64_t now_us,
-					   uint64_t cost, bool allowed)
+static struct limiter_verdict view_verdict(const struct view *v, const struct limit *l,
+					   uint64_t now_us, uint64_t cost, bool allowed)
 {
 	struct limiter_verdict r = {.allowed = allowed, .wait_us = VERDICT_NEVER};
 
@@ -113,7 +118,8 @@ static struct limiter_verdict view_verdict(const struct view *v, const struct li
 	if (!allowed && cost * LIMIT_UT <= l->cap_ut)
 		r.wait_us = (int64_t)time_us(v, l, now_us, l->cap_ut - cost * LIMIT_UT);
 	else if (allowed)
-		r.wait_us = (int64_t)time_us(v, l, now_us, l->cap_ut - (r.remaining + 1) * LIMIT_UT);
+		r.wait_us =
+			(int64_t)time_us(v, l, now_us, l->cap_ut - (r.remaining + 1) * LIMIT_UT);
 	if (v->debt_ut > 0)
 		r.reset_us = time_us(v, l, now_us, 0);
 	return r;
@@ -137,8 +143,8 @@ static bool fits(struct leased_bucket *b, const struct limit *l, uint64_t now_us
 	return false;
 }
 
-void leased_bucket_take(struct leased_bucket *b, const struct limit *l, uint64_t now_us, uint64_t cost,
-			struct limiter_verdict *ret_verdict)
+void leased_bucket_take(struct leased_bucket *b, const struct limit *l, uint64_t now_us,
+			uint64_t cost, struct limiter_verdict *ret_verdict)
 {
 	struct view v;
 
@@ -172,8 +178,8 @@ bool leased_bucket_lease(struct leased_bucket *b, const struct limit *l, uint64_
 	return leased;
 }
 
-bool leased_bucket_unlease(struct leased_bucket *b, const struct limit *l, uint64_t now_us, uint64_t id,
-			   uint64_t back, uint64_t *ret_given)
+bool leased_bucket_unlease(struct leased_bucket *b, const struct limit *l, uint64_t now_us,
+			   uint64_t id, uint64_t back, uint64_t *ret_given)
 {
 	struct view v;
 	uint64_t amount;
@@ -193,7 +199,8 @@ bool leased_bucket_unlease(struct leased_bucket *b, const struct limit *l, uint6
 	return true;
 }
 
-uint64_t leased_bucket_give(struct leased_bucket *b, const struct limit *l, uint64_t now_us, uint64_t cost)
+uint64_t leased_bucket_give(struct leased_bucket *b, const struct limit *l, uint64_t now_us,
+			    uint64_t cost)
 {
 	struct view v;
 	uint64_t most, given_ut = cost * LIMIT_UT;

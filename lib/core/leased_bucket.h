@@ -16,7 +16,7 @@
 
 /* All zeros: full. */
 struct leased_bucket {
-	struct bucket bucket; /* while leases are outstanding its stamp is exact, no multiple of 100 ms */
+	struct bucket bucket; /* while leases are outstanding its stamp is exact, not of 100 ms */
 	struct outstanding leases;
 };
 
@@ -28,9 +28,9 @@ struct leased_bucket_request {
 	uint64_t hold_us; /* from now until it ends by itself */
 };
 
-/* Takes `cost` (1..LIMIT_MAX) or nothing. The verdict's times hold unless a lease is returned early: then they are too long. */
-void leased_bucket_take(struct leased_bucket *b, const struct limit *l, uint64_t now_us, uint64_t cost,
-			struct limiter_verdict *ret_verdict);
+/* Takes `cost` (1..LIMIT_MAX) or nothing. The verdict's times are too long if a lease is returned early. */
+void leased_bucket_take(struct leased_bucket *b, const struct limit *l, uint64_t now_us,
+			uint64_t cost, struct limiter_verdict *ret_verdict);
 
 /*
  * Grants a lease or nothing. *ret_granted: its amount. False: an ordinary take of the cost, for the bucket remembers no
@@ -41,8 +41,9 @@ bool leased_bucket_lease(struct leased_bucket *b, const struct limit *l, uint64_
 			 struct limiter_verdict *ret_verdict);
 
 /* Ends the lease `id`; gives `back` tokens of it back, at most its amount. False: no such lease, nothing is changed. */
-bool leased_bucket_unlease(struct leased_bucket *b, const struct limit *l, uint64_t now_us, uint64_t id,
-			   uint64_t back, uint64_t *ret_given);
+bool leased_bucket_unlease(struct leased_bucket *b, const struct limit *l, uint64_t now_us,
+			   uint64_t id, uint64_t back, uint64_t *ret_given);
 
 /* Gives `cost` back, at most up to full without what is outstanding. Returns how much, rounded up to a token. */
-uint64_t leased_bucket_give(struct leased_bucket *b, const struct limit *l, uint64_t now_us, uint64_t cost);
+uint64_t leased_bucket_give(struct leased_bucket *b, const struct limit *l, uint64_t now_us,
+			    uint64_t cost);

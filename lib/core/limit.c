@@ -2,6 +2,8 @@
 
 #include <assert.h>
 
+#include "core/divide.h"
+
 #define GCRA_HORIZON_MAX_US (UINT64_C(36525) * 86400 * 1000000) /* 100 years */
 #define COUNTER_TICKS_MAX UINT64_C(4000000) /* times LIMIT_MAX stays below 2^53 */
 
@@ -14,11 +16,6 @@ static uint64_t gcd(uint64_t a, uint64_t b)
 		b = rest;
 	}
 	return a;
-}
-
-static uint64_t divide_up(uint64_t a, uint64_t b)
-{
-	return a / b + (a % b != 0);
 }
 
 /* The largest unit in which every level of this bucket is whole: costs are whole tokens, refills
@@ -113,6 +110,15 @@ kova_status limit_init(struct limit *l)
 		break;
 	}
 	return KOVA_OK;
+}
+
+uint64_t limit_default_burst(uint64_t limit, uint64_t per_us)
+{
+	uint64_t burst = limit * 2000000 / per_us;
+
+	if (burst > LIMIT_MAX)
+		return LIMIT_MAX;
+	return burst < 1 ? 1 : burst;
 }
 
 uint64_t limit_capacity(const struct limit *l)

@@ -9,7 +9,7 @@
 
 #include "core/status.h"
 
-enum { LIMIT_MAX = 1000000000 }; /* of limit, burst and cost */
+enum { LIMIT_MAX = 1000000000 };                       /* of limit, burst and cost */
 #define LIMIT_PER_MIN_US UINT64_C(1000)                /* 1 ms */
 #define LIMIT_PER_MAX_US (UINT64_C(400) * 86400000000) /* 400 days */
 #define LIMIT_UT UINT64_C(1000000)                     /* µtokens in a token */
@@ -38,22 +38,22 @@ struct calendar_edges {
 
 struct limit {
 	enum algorithm algorithm;
-	uint64_t limit;  /* 0..LIMIT_MAX; 0 denies all */
-	uint64_t per_us; /* LIMIT_PER_MIN_US..LIMIT_PER_MAX_US; unused by calendar, concurrency */
-	uint64_t burst;  /* buckets: 1..LIMIT_MAX */
+	uint64_t limit;   /* 0..LIMIT_MAX; 0 denies all */
+	uint64_t per_us;  /* LIMIT_PER_MIN_US..LIMIT_PER_MAX_US; unused by calendar, concurrency */
+	uint64_t burst;   /* buckets: 1..LIMIT_MAX */
 	uint64_t hold_us; /* concurrency: the longest time a permit lives; 1 ms..400 days */
 	struct calendar_edges edges; /* calendar; not looked at by limit_init() */
 
 	/* Derived by limit_init(). */
-	uint64_t cap_ut;             /* bucket: burst in µtokens; 0 when limit is 0 */
-	uint64_t quantum_ut;         /* bucket: p, credited each ... */
-	uint64_t quantum_us;         /* ... q: p/q is limit·10⁶/per_us in lowest terms */
-	uint64_t scale_ut;           /* bucket: unit of the stored debt: 1, 10, 1000 or 10⁶ µtokens ... */
-	uint64_t scale_code;         /* ... and its code, 0..3 */
-	uint64_t interval_us;        /* gcra: emission interval, whole µs ... */
+	uint64_t cap_ut;     /* bucket: burst in µtokens; 0 when limit is 0 */
+	uint64_t quantum_ut; /* bucket: p, credited each ... */
+	uint64_t quantum_us; /* ... q: p/q is limit·10⁶/per_us in lowest terms */
+	uint64_t scale_ut; /* bucket: unit of the stored debt: 1, 10, 1000 or 10⁶ µtokens ... */
+	uint64_t scale_code;          /* ... and its code, 0..3 */
+	uint64_t interval_us;         /* gcra: emission interval, whole µs ... */
 	uint64_t interval_millionths; /* ... and millionths of a µs, rounded up */
-	uint64_t tick_us;            /* sliding counter: unit in which its window is counted */
-	uint64_t window_ticks;       /* sliding counter: ceil(per_us / tick_us) */
+	uint64_t tick_us;             /* sliding counter: unit in which its window is counted */
+	uint64_t window_ticks;        /* sliding counter: ceil(per_us / tick_us) */
 };
 
 /*
@@ -61,6 +61,9 @@ struct limit {
  * gcra whose time from empty to full, burst·per/limit, is more than 100 years.
  */
 KOVA_MUST_CHECK kova_status limit_init(struct limit *l);
+
+/* The burst of a bucket that names none: twice what comes in a second, 1..LIMIT_MAX. */
+uint64_t limit_default_burst(uint64_t limit, uint64_t per_us);
 
 /* What can be taken at once when nothing was: burst, N of a window, permits. 0 when limit is 0. */
 uint64_t limit_capacity(const struct limit *l);

@@ -1,5 +1,7 @@
 #include "core/ratelimit_fields.h"
 
+#include "core/divide.h"
+
 /* RFC 9651 §3.3.1: an Integer has at most 15 digits. */
 static const uint64_t integer_max = UINT64_C(999999999999999);
 
@@ -48,9 +50,7 @@ void ratelimit_write(struct buf *out, const struct ratelimit *items, size_t n)
 
 uint64_t ratelimit_seconds(int64_t ms)
 {
-	uint64_t whole = (uint64_t)ms;
-
-	return whole / 1000 + (whole % 1000 != 0);
+	return divide_up((uint64_t)ms, 1000);
 }
 
 uint64_t ratelimit_retry_after_s(int64_t retry_after_ms, int64_t more_after_ms)

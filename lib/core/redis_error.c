@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "core/host_port.h"
+
 static bool starts_with(struct slice text, struct slice word)
 {
 	return text.len >= word.len && memcmp(text.ptr, word.ptr, word.len) == 0 &&
@@ -22,14 +24,10 @@ enum redis_error redis_error_kind(struct slice text)
 		const char *word;
 		enum redis_error kind;
 	} kinds[] = {
-		{"READONLY", REDIS_ERROR_READONLY},
-		{"LOADING", REDIS_ERROR_UNREADY},
-		{"MASTERDOWN", REDIS_ERROR_UNREADY},
-		{"BUSY", REDIS_ERROR_UNREADY},
-		{"MOVED", REDIS_ERROR_MOVED},
-		{"ASK", REDIS_ERROR_ASK},
-		{"TRYAGAIN", REDIS_ERROR_TRYAGAIN},
-		{"CLUSTERDOWN", REDIS_ERROR_CLUSTERDOWN},
+		{"READONLY", REDIS_ERROR_READONLY},  {"LOADING", REDIS_ERROR_UNREADY},
+		{"MASTERDOWN", REDIS_ERROR_UNREADY}, {"BUSY", REDIS_ERROR_UNREADY},
+		{"MOVED", REDIS_ERROR_MOVED},        {"ASK", REDIS_ERROR_ASK},
+		{"TRYAGAIN", REDIS_ERROR_TRYAGAIN},  {"CLUSTERDOWN", REDIS_ERROR_CLUSTERDOWN},
 	};
 
 	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
@@ -41,8 +39,8 @@ enum redis_error redis_error_kind(struct slice text)
 	return REDIS_ERROR_OTHER;
 }
 
-/* 1 to 5 digits and nothing else, at most `most`. */
-static kova_status number_parse(struct slice text, uint32_t most, uint32_t *ret_number)
+/* 0 to 16383 */
+static kova_status slot_parse(struct slice text, uint16_t *ret_slot)
 {
 	uint32_t n = 0;
 
@@ -53,29 +51,20 @@ static kova_status number_parse(struct slice text, uint32_t most, uint32_t *ret_
 			return KOVA_EPROTO;
 		n = n * 10 + (uint32_t)(text.ptr[i] - '0');
 	}
-	if (n > most)
+	if (n > 16383)
 		return KOVA_EPROTO;
-	*ret_number = n;
+	*ret_slot = (uint16_t)n;
 	return KOVA_OK;
 }
 
 kova_status redis_address_parse(struct slice text, struct slice *ret_host, uint16_t *ret_port)
 {
-	size_t colon = text.len;
-	uint32_t port;
+	struct host_port a;
 
-	while (colon > 0 && text.ptr[colon - 1] != ':')
-		colon--;
-	if (colon == 0)
+	if (host_port_parse(text, &a) != KOVA_OK || a.port == 0)
 		return KOVA_EPROTO;
-	struct slice host = {text.ptr, colon - 1};
-	struct slice digits = {text.ptr + colon, text.len - colon};
-	if (number_parse(digits, UINT16_MAX, &port) != KOVA_OK || port == 0)
-		return KOVA_EPROTO;
-	if (host.len >= 2 && host.ptr[0] == '[' && host.ptr[host.len - 1] == ']')
-		host = (struct slice){host.ptr + 1, host.len - 2};
-	*ret_host = host;
-	*ret_port = (uint16_t)port;
+	*ret_host = a.host;
+	*ret_port = a.port;
 	return KOVA_OK;
 }
 
@@ -83,7 +72,6 @@ kova_status redis_redirect_parse(struct slice text, struct redis_redirect *ret_r
 {
 	const char *first = memchr(text.ptr, ' ', text.len);
 	struct redis_redirect redirect;
-	uint32_t slot;
 
 	enum redis_error kind = redis_error_kind(text);
 	if (first == NULL || (kind != REDIS_ERROR_MOVED && kind != REDIS_ERROR_ASK))
@@ -95,10 +83,9 @@ kova_status redis_redirect_parse(struct slice text, struct redis_redirect *ret_r
 
 	struct slice digits = {first + 1, (size_t)(second - first - 1)};
 	struct slice address = {second + 1, (size_t)(end - second - 1)};
-	if (number_parse(digits, 16383, &slot) != KOVA_OK ||
+	if (slot_parse(digits, &redirect.slot) != KOVA_OK ||
 	    redis_address_parse(address, &redirect.host, &redirect.port) != KOVA_OK)
 		return KOVA_EPROTO;
-	redirect.slot = (uint16_t)slot;
 	*ret_redirect = redirect;
 	return KOVA_OK;
 }

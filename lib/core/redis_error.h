@@ -12,7 +12,7 @@ enum redis_error {
 	REDIS_ERROR_UNREADY,     /* LOADING, MASTERDOWN, BUSY: nothing was executed, try later */
 	REDIS_ERROR_MOVED,       /* the slot is served elsewhere for good: nothing was executed */
 	REDIS_ERROR_ASK,         /* … for this once */
-	REDIS_ERROR_TRYAGAIN,    /* the keys are on the way from one node to another: nothing was executed */
+	REDIS_ERROR_TRYAGAIN,    /* keys are on the way to another node: nothing was executed */
 	REDIS_ERROR_CLUSTERDOWN, /* nothing was executed */
 };
 
@@ -26,9 +26,15 @@ struct redis_redirect {
 	uint16_t port;     /* 1..65535 */
 };
 
-/* Parses the text of a MOVED or ASK error: "MOVED 3999 127.0.0.1:6381". KOVA_EPROTO: it is neither. */
-kova_status redis_redirect_parse(struct slice text, struct redis_redirect *ret_redirect) KOVA_MUST_CHECK;
+/*
+ * Parses the text of a MOVED or ASK error: "MOVED 3999 127.0.0.1:6381". KOVA_EPROTO: it is neither.
+ */
+kova_status redis_redirect_parse(struct slice text,
+				 struct redis_redirect *ret_redirect) KOVA_MUST_CHECK;
 
-/* Splits "host:port" at the last colon ("[v6]:port" loses its brackets; the host may be empty). KOVA_EPROTO */
+/*
+ * Splits "host:port" at the last colon ("[v6]:port" loses its brackets; the host may be empty).
+ * KOVA_EPROTO
+ */
 kova_status redis_address_parse(struct slice text, struct slice *ret_host,
 				uint16_t *ret_port) KOVA_MUST_CHECK;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/bytes.h"
+#include "core/hex.h"
 #include "core/redis_error.h"
 
 enum { PORT_DEFAULT = 6379, DB_MAX = 1000000 };
@@ -29,17 +30,6 @@ static kova_status copy(struct slice s, char **ret_text)
 	return KOVA_OK;
 }
 
-static int hex(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
-}
-
 /* Decodes %XX in place. A NUL is refused: what follows it would be lost silently. */
 static kova_status decode(char *text)
 {
@@ -50,8 +40,8 @@ static kova_status decode(char *text)
 			*out++ = *in;
 			continue;
 		}
-		int high = hex(in[1]);
-		int low = high >= 0 ? hex(in[2]) : -1;
+		int high = hex_value(in[1]);
+		int low = high >= 0 ? hex_value(in[2]) : -1;
 		if (low < 0 || high * 16 + low == 0)
 			return KOVA_EPROTO;
 		*out++ = (char)(high * 16 + low);
@@ -102,7 +92,8 @@ static kova_status db_parse(struct slice text, uint32_t *ret_db, const char **re
 static kova_status host_parse(struct slice text, struct redis_url *url, const char **ret_why)
 {
 	struct slice host = text;
-	bool bare = text.len > 0 && (text.ptr[text.len - 1] == ']' || memchr(text.ptr, ':', text.len) == NULL);
+	bool bare = text.len > 0 &&
+		    (text.ptr[text.len - 1] == ']' || memchr(text.ptr, ':', text.len) == NULL);
 
 	*ret_why = "the address is host, host:port or [IPv6]:port, with a port from 1 to 65535";
 	url->port = PORT_DEFAULT;

@@ -1,6 +1,7 @@
 /*
- * Where a Redis server is, in one string: redis://[[user]:password@]host[:port][/db], rediss://… (TLS), or
- * unix:PATH. User and password may hold %XX. (The forms of the IANA-registered schemes `redis` and `rediss`.)
+ * Where a Redis server is, in one string: redis://[[user]:password@]host[:port][/db], rediss://…
+ * (TLS), or unix:PATH. User and password may hold %XX. (The forms of the IANA-registered schemes
+ * `redis` and `rediss`.)
  */
 #pragma once
 
@@ -22,8 +23,8 @@ struct redis_url {
 enum { REDIS_UNIX_PATH_MAX = 107 }; /* sizeof sun_path - 1, Linux */
 
 /*
- * KOVA_EPROTO with a reason in `ret_why` (static; never the text itself, which may hold a password),
- * KOVA_ENOMEM. On success the caller releases `ret_url`.
+ * KOVA_EPROTO with a reason in `ret_why` (static; never the text itself, which may hold a
+ * password), KOVA_ENOMEM. On success the caller releases `ret_url`.
  */
 kova_status redis_url_parse(const char *text, struct redis_url *ret_url,
 			    const char **ret_why) KOVA_MUST_CHECK;

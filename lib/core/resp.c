@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <stdio.h>
 
+#include "core/hex.h"
+
 enum { NUMBER_DIGITS_MAX = 10 }; /* more than any length that is allowed has */
 
 static kova_status protocol_error(struct resp_command *cmd, const char *what)
@@ -134,17 +136,6 @@ struct words {
 static bool is_space(char c)
 {
 	return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
-static int hex_value(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
 }
 
 /* What `\c` stands for in double quotes. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/buf.h"
+#include "core/calendar.h"
 #include "core/hash.h"
 #include "core/lua_script.h"
 
@@ -31,9 +32,9 @@ enum check_flags { CHECK_SHADOW = 1, CHECK_HOLD = 2, CHECK_BREAKER = 4 };
 struct key_slot {
 	uint64_t hash;
 	uint64_t batch;
-	uint32_t ref; /* 1-based, with OTHER_KEY */
-	uint32_t at, len; /* its bytes, in the buffer of its kind */
-	uint32_t op; /* the last operation with a check of this key ... */
+	uint32_t ref;      /* 1-based, with OTHER_KEY */
+	uint32_t at, len;  /* its bytes, in the buffer of its kind */
+	uint32_t op;       /* the last operation with a check of this key ... */
 	uint32_t check_at; /* ... and where that is in the program */
 };
 
@@ -198,7 +199,8 @@ static bool table_grow(struct script_batch *b)
 	return true;
 }
 
-static bool key_is(const struct script_batch *b, const struct key_slot *k, struct slice key, bool other)
+static bool key_is(const struct script_batch *b, const struct key_slot *k, struct slice key,
+		   bool other)
 {
 	const struct buf *from = other ? &b->others : &b->strings;
 
@@ -253,23 +255,15 @@ static bool is_log(const struct limit *l)
  * instant, when the edges don't reach; where they end, windows of no length. */
 static void edges_around(const struct calendar_edges *e, uint64_t now_us, uint64_t ret_edge[4])
 {
-	uint32_t low = 0, high = e->n;
+	uint32_t n = calendar_edges_passed(e, now_us);
 
 	memset(ret_edge, 0, 4 * sizeof *ret_edge);
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (e->edge_us[middle] <= now_us)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == 0 || low == e->n)
+	if (n == 0 || n == e->n)
 		return;
-	ret_edge[0] = e->edge_us[low >= 2 ? low - 2 : 0];
-	ret_edge[1] = e->edge_us[low - 1];
-	ret_edge[2] = e->edge_us[low];
-	ret_edge[3] = e->edge_us[low + 1 < e->n ? low + 1 : low];
+	ret_edge[0] = e->edge_us[n >= 2 ? n - 2 : 0];
+	ret_edge[1] = e->edge_us[n - 1];
+	ret_edge[2] = e->edge_us[n];
+	ret_edge[3] = e->edge_us[n + 1 < e->n ? n + 1 : n];
 }
 
 static void limit_numbers(const struct limit *l, uint64_t now_us, uint64_t ret_number[5])
@@ -342,7 +336,8 @@ static char *put_op_head(char *p, enum script_op_kind kind, unsigned flags, unsi
 	return put_double(put_number(put_u16(p, n_checks), stamp_us), amount);
 }
 
-static char *put_check(char *p, uint32_t ref, unsigned limit, unsigned index, unsigned flags, uint64_t cost)
+static char *put_check(char *p, uint32_t ref, unsigned limit, unsigned index, unsigned flags,
+		       uint64_t cost)
 {
 	p = put_u16(put_u16(put_u32(p, ref), limit), index);
 	return put_number(put_u8(p, flags), cost);
@@ -394,7 +389,8 @@ static bool make_general(struct script_batch *b)
 		return false;
 	for (uint32_t i = 0; i < b->n_ops; i++, from += PLAIN_BYTES) {
 		p = put_op_head(p, SCRIPT_TAKE, 0, 1, 0, 0);
-		p = put_check(p, get_u16(from + 2), get_u16(from), 0, 0, (uint64_t)get_double(from + 4));
+		p = put_check(p, get_u16(from + 2), get_u16(from), 0, 0,
+			      (uint64_t)get_double(from + 4));
 	}
 	buf_took(&general, p);
 	buf_release(&b->program);
@@ -405,8 +401,9 @@ static bool make_general(struct script_batch *b)
 
 static bool is_plain(const struct script_op *op)
 {
-	return op->kind == SCRIPT_TAKE && op->n_checks == 1 && !op->chained && op->id_key.len == 0 &&
-	       op->receipt_key.len == 0 && !op->checks[0].shadow && op->checks[0].breaker == NULL &&
+	return op->kind == SCRIPT_TAKE && op->n_checks == 1 && !op->chained &&
+	       op->id_key.len == 0 && op->receipt_key.len == 0 && !op->checks[0].shadow &&
+	       op->checks[0].breaker == NULL &&
 	       op->checks[0].limit->algorithm == ALGORITHM_TOKEN_BUCKET;
 }
 
@@ -505,8 +502,8 @@ static void merge_check(struct script_batch *b, const struct key_slot *k, uint64
 	put_number(p, (uint64_t)get_double(p) + cost);
 }
 
-static bool add_check(struct script_batch *b, const struct script_op *op, unsigned index, uint64_t now_us,
-		      unsigned *n_written)
+static bool add_check(struct script_batch *b, const struct script_op *op, unsigned index,
+		      uint64_t now_us, unsigned *n_written)
 {
 	const struct script_check *c = &op->checks[index];
 	struct key_slot *k = key_find(b, c->key, is_log(c->limit));
@@ -738,15 +735,18 @@ static bool read_number(const char *p, int64_t *ret_value)
 	return true;
 }
 
-kova_status script_reader_init(struct script_reader *r, struct slice reply, uint64_t nonce, uint32_t n_ops)
+kova_status script_reader_init(struct script_reader *r, struct slice reply, uint64_t nonce,
+			       uint32_t n_ops)
 {
 	int64_t echoed, now_us;
 
-	if (reply.len < 16 || !read_number(reply.ptr, &echoed) || !read_number(reply.ptr + 8, &now_us))
+	if (reply.len < 16 || !read_number(reply.ptr, &echoed) ||
+	    !read_number(reply.ptr + 8, &now_us))
 		return KOVA_EPROTO;
 	if (echoed < 0 || (uint64_t)echoed != nonce || now_us < 0)
 		return KOVA_EPROTO;
-	*r = (struct script_reader){.reply = reply, .at = 16, .now_us = (uint64_t)now_us, .left = n_ops};
+	*r = (struct script_reader){
+		.reply = reply, .at = 16, .now_us = (uint64_t)now_us, .left = n_ops};
 	return n_ops > 0 || reply.len == 16 ? KOVA_OK : KOVA_EPROTO;
 }
 

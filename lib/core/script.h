@@ -26,9 +26,9 @@ struct script_check {
 };
 
 enum script_op_kind {
-	SCRIPT_TAKE,    /* all checks or none; concurrency checks get `permit` (or a member of its own) */
-	SCRIPT_PEEK,    /* as TAKE, nothing written */
-	SCRIPT_GIVE,    /* undo of a TAKE answered at stamp_us: gives each check's cost back, forgets `id_key` */
+	SCRIPT_TAKE, /* all checks or none; concurrency checks get `permit` (or a member of its own) */
+	SCRIPT_PEEK, /* as TAKE, nothing written */
+	SCRIPT_GIVE, /* undo of a TAKE answered at stamp_us: gives each check's cost back, forgets `id_key` */
 	SCRIPT_REFUND,  /* by receipt: brings what it gave back to `amount` in all */
 	SCRIPT_RELEASE, /* concurrency: ends `permit` */
 	SCRIPT_RENEW,   /* concurrency: `permit` lives for hold again */
@@ -117,10 +117,11 @@ enum script_refusal { SCRIPT_LIMITED, SCRIPT_HELD, SCRIPT_BREAKER_OPEN };
 struct script_answer {
 	enum script_status status;
 	enum script_refusal why; /* SCRIPT_REFUSED; unless it is SCRIPT_LIMITED, nothing remains */
-	uint16_t check;    /* the one that refuses for the longest, or the one with the least remaining; from the
+	uint16_t
+		check; /* the one that refuses for the longest, or the one with the least remaining; from the
 			    * wire, so compare it with the number of checks */
 	uint64_t remaining;
-	int64_t wait_us;   /* refused: until it would fit (−1: never); allowed: until one more is there */
+	int64_t wait_us; /* refused: until it would fit (−1: never); allowed: until one more is there */
 	uint64_t reset_us;
 	uint64_t now_us;   /* Redis's clock */
 	uint64_t amount;   /* REFUND, GIVE, UNLEASE: given back now; RELEASE, RENEW: 1 or 0; LEASE: granted;

@@ -23,7 +23,8 @@ struct timer_heap {
 void timer_heap_release(struct timer_heap *h);
 
 /* Puts `e` at `at`, moving it if it is in the heap. KOVA_ENOMEM: nothing changed. */
-KOVA_MUST_CHECK kova_status timer_heap_set(struct timer_heap *h, struct timer_entry *e, uint64_t at);
+KOVA_MUST_CHECK kova_status timer_heap_set(struct timer_heap *h, struct timer_entry *e,
+					   uint64_t at);
 
 /* Takes `e` out; nothing if it is not in. */
 void timer_heap_remove(struct timer_heap *h, struct timer_entry *e);

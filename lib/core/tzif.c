@@ -1,6 +1,7 @@
 #include "core/tzif.h"
 
 #include "core/civil.h"
+#include "core/divide.h"
 
 enum { HEADER_BYTES = 44, TYPE_BYTES = 6, DAY_S = 86400 };
 
@@ -128,7 +129,7 @@ static int64_t change_day(const struct tzif_change *c, int64_t year)
 	if (c->kind == TZIF_JULIAN) /* 29 February is not counted */
 		return first + c->day - 1 + (c->day >= 60 && civil_days_of_month(year, 2) == 29);
 	int64_t month = civil_days((struct civil_date){year, c->month, 1});
-	int weekday = (int)(month + 4 - civil_floor_div(month + 4, 7) * 7); /* 0: Sunday */
+	int weekday = (int)(month + 4 - divide_down(month + 4, 7) * 7); /* 0: Sunday */
 	int day = (c->day - weekday + 7) % 7 + 7 * (c->week - 1);
 
 	if (day >= civil_days_of_month(year, c->month))
@@ -140,7 +141,7 @@ static int32_t rule_offset_s(const struct tzif_rule *r, int64_t at_s)
 {
 	if (!r->has_summer)
 		return r->standard_s;
-	int64_t year = civil_date(civil_floor_div(at_s + r->standard_s, DAY_S)).year;
+	int64_t year = civil_date(divide_down(at_s + r->standard_s, DAY_S)).year;
 	int64_t begin = change_day(&r->begin, year) * DAY_S + r->begin.time_s - r->standard_s;
 	int64_t end = change_day(&r->end, year) * DAY_S + r->end.time_s - r->summer_s;
 	bool summer = begin < end ? at_s >= begin && at_s < end : at_s >= begin || at_s < end;

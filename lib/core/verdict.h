@@ -7,8 +7,8 @@
 struct limiter_verdict {
 	bool allowed;
 	uint64_t remaining; /* whole units, after this */
-	int64_t wait_us;    /* refused: until it fits, -1 never; allowed: until one more is there, 0 when full */
-	uint64_t reset_us;  /* until full again */
+	int64_t wait_us; /* refused: until it fits, -1 never; allowed: until one more is there, 0 when full */
+	uint64_t reset_us; /* until full again */
 };
 
 #define VERDICT_NEVER INT64_C(-1)

@@ -9,6 +9,7 @@
 
 #include "core/buf.h"
 #include "core/civil.h"
+#include "core/divide.h"
 #include "core/tzif.h"
 
 #define ZONE_DIRECTORY "/usr/share/zoneinfo/"
@@ -90,7 +91,7 @@ static int64_t date_of(const struct source *s, int64_t at_s)
 {
 	int32_t offset_s = s->file.len > 0 ? tzif_offset_s(&s->tz, at_s) : 0;
 
-	return civil_floor_div(at_s + offset_s, DAY_S);
+	return divide_down(at_s + offset_s, DAY_S);
 }
 
 /* The first instant in (from_s, to_s] with another date than `from_s`, which must be `to_s`'s. */
@@ -138,7 +139,7 @@ static int64_t day_end(const struct source *s, int64_t begin_s)
 static int64_t window_of(enum calendar_unit unit, int64_t day)
 {
 	if (unit == CALENDAR_WEEK)
-		return civil_floor_div(day + 3, 7);
+		return divide_down(day + 3, 7);
 	if (unit == CALENDAR_DAY)
 		return day;
 	struct civil_date date = civil_date(day);

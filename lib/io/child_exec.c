@@ -1,6 +1,6 @@
 /*
- * Other threads may hold any lock at the moment of fork(): between it and exec the child calls only what is
- * async-signal-safe (signal-safety(7)), and allocates nothing.
+ * Other threads may hold any lock at the moment of fork(): between it and exec the child calls only
+ * what is async-signal-safe (signal-safety(7)), and allocates nothing.
  * A pipe that exec closes tells how it went: nothing in it: well; an errno: not.
  */
 #include "io/child_exec.h"
@@ -64,7 +64,10 @@ static int arrange_descriptors(int keep_fd, int pipe_fd)
 	if (high_keep >= 0 && place(high_keep, FIRST_OTHER_FD + 1) < 0)
 		return -1;
 	/* A kernel that can't do it: ours close on exec anyway, and libraries' should. */
-	return close_range(FIRST_OTHER_FD + (high_keep >= 0 ? 2U : 1U), ~0U, 0) != 0 && errno != ENOSYS ? -1 : 0;
+	return close_range(FIRST_OTHER_FD + (high_keep >= 0 ? 2U : 1U), ~0U, 0) != 0 &&
+			       errno != ENOSYS
+		       ? -1
+		       : 0;
 }
 
 static void reset_signals(void)
@@ -78,8 +81,9 @@ static void reset_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-__attribute__((noreturn)) static void run_child(const char *program, const char *const argv[], const char *directory,
-						int keep_fd, int pipe_fd, pid_t parent)
+__attribute__((noreturn)) static void run_child(const char *program, const char *const argv[],
+						const char *directory, int keep_fd, int pipe_fd,
+						pid_t parent)
 {
 	int report_fd = pipe_fd;
 

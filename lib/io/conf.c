@@ -8,6 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/duration.h"
+#include "core/name.h"
+#include "core/nearest.h"
+#include "core/rfc3339.h"
+
 /* One member being read: where it is, what is to be there, and where it goes. */
 struct member {
 	struct conf_reader *r;
@@ -81,20 +86,6 @@ static const char *type_name(const json_t *value)
 	return names[json_typeof(value)];
 }
 
-bool conf_is_name(struct slice s)
-{
-	if (s.len < 1 || s.len > 64)
-		return false;
-	for (size_t i = 0; i < s.len; i++) {
-		char c = s.ptr[i];
-
-		if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-		      c == '.' || c == '_' || c == '-'))
-			return false;
-	}
-	return true;
-}
-
 /* The string without NUL bytes in `m`, or NULL after an error that says it must be `what`. */
 static const char *text_of(const struct member *m, const char *what)
 {
@@ -126,7 +117,7 @@ static void read_text(const struct member *m, const char *what, bool (*valid)(co
 
 static bool name_valid(const char *text)
 {
-	return conf_is_name(slice_of(text));
+	return name_is_valid(slice_of(text));
 }
 
 static bool address_valid(const char *text)
@@ -183,23 +174,23 @@ static void read_duration(const struct member *m)
 {
 	const struct conf_option *o = m->option;
 	struct slice text = {json_string_value(m->value), json_string_length(m->value)};
-	char min[CONF_DURATION_TEXT_MAX], max[CONF_DURATION_TEXT_MAX];
-	int64_t ms;
+	char min[DURATION_TEXT_MAX], max[DURATION_TEXT_MAX];
+	uint64_t ms;
 
-	conf_duration_write(o->min, min);
-	conf_duration_write(o->max, max);
+	duration_write((uint64_t)o->min, min);
+	duration_write((uint64_t)o->max, max);
 	if (text.ptr == NULL)
 		fail(m,
 		     "a duration as \"250ms\" \"10s\" \"5m\" \"1h\" \"7d\" from %s to %s, not %s",
 		     min, max, type_name(m->value));
-	else if (!conf_duration_parse(text, &ms))
+	else if (duration_parse(text, &ms) != KOVA_OK)
 		fail(m, "a duration as \"250ms\" \"10s\" \"5m\" \"1h\" \"7d\" from %s to %s", min,
 		     max);
-	else if (ms < o->min || ms > o->max)
+	else if ((int64_t)ms < o->min || (int64_t)ms > o->max)
 		fail(m, "a duration from %s to %s, not %.*s", min, max,
 		     (int)(text.len < 32 ? text.len : 32), text.ptr);
 	else
-		memcpy(m->at, &ms, sizeof ms);
+		memcpy(m->at, &(int64_t){(int64_t)ms}, sizeof(int64_t));
 }
 
 static void read_time(const struct member *m)
@@ -207,7 +198,7 @@ static void read_time(const struct member *m)
 	struct slice text = {json_string_value(m->value), json_string_length(m->value)};
 	int64_t ms;
 
-	if (text.ptr == NULL || !conf_time_parse(text, &ms))
+	if (text.ptr == NULL || !rfc3339_parse(text, &ms))
 		fail(m, "an RFC 3339 time as \"2027-01-31T18:00:00Z\"");
 	else
 		memcpy(m->at, &ms, sizeof ms);
@@ -245,7 +236,7 @@ static void read_enum(const struct member *m)
 		return;
 	}
 	values_write(values, allowed, sizeof allowed);
-	const char *nearest = text != NULL ? conf_nearest(text, values) : NULL;
+	const char *nearest = text != NULL ? nearest_in_list(text, values) : NULL;
 
 	if (nearest != NULL)
 		fail(m, "one of %s; did you mean `%s`?", allowed, nearest);
@@ -266,8 +257,7 @@ static void read_list(const struct member *m)
 		return;
 	}
 	item.type = m->option->item;
-	json_array_foreach(m->value, index, value)
-	{
+	json_array_foreach(m->value, index, value) {
 		struct conf_path path = {.up = &list, .index = index};
 
 		if (item.type == CONF_OBJECT && !json_is_object(value))
@@ -341,16 +331,16 @@ static void read_value(const struct member *m)
 
 static int64_t fallback_number(const struct conf_option *o)
 {
-	int64_t number = CONF_ABSENT;
+	uint64_t ms = 0;
+	kova_status status;
 
 	if (o->fallback == NULL || (o->type != CONF_INT && o->type != CONF_DURATION))
 		return CONF_ABSENT;
 	if (o->type == CONF_INT)
 		return atoll(o->fallback);
-	bool valid = conf_duration_parse(slice_of(o->fallback), &number);
-
-	assert(valid);
-	return number;
+	status = duration_parse(slice_of(o->fallback), &ms);
+	assert(status == KOVA_OK);
+	return (int64_t)ms;
 }
 
 /* What an option is before it is read: its default (unless `bare`), or absent. */
@@ -415,7 +405,7 @@ static void fail_unknown(struct conf_reader *r, const struct conf_path *path,
 		if (table->options[i].type != CONF_LATER)
 			names[n++] = table->options[i].name;
 	names[n] = NULL;
-	const char *nearest = conf_nearest(name, names);
+	const char *nearest = nearest_in_list(name, names);
 
 	if (nearest != NULL) {
 		conf_fail(r, path, name, CONF_AT_KEY, "unknown field `%.64s`; did you mean `%s`?",
@@ -443,8 +433,7 @@ void conf_read(struct conf_reader *r, const struct conf_path *path, const json_t
 				  o->text);
 	}
 	/* The cast: jansson iterates over const objects, but does not say so. */
-	json_object_foreach((json_t *)(uintptr_t)value, name, member)
-	{
+	json_object_foreach((json_t *)(uintptr_t)value, name, member) {
 		const struct conf_option *o = option_find(table, name);
 
 		if (o == NULL)

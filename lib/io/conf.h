@@ -1,7 +1,8 @@
 /*
  * Configuration read by option tables. A table says of each member of a JSON object its name, type, unit,
  * bounds, default and text; reading, `--check-config` and the documentation all come from it. Errors are
- * collected, each with the place of the value it is about; a secret's value is in none of them.
+ * collected, each with the place of the value it is about. Of strings only durations are quoted: others may be
+ * secrets.
  */
 #pragma once
 
@@ -18,7 +19,7 @@
 /* Each says what is stored at the option's offset; pointers are borrowed from the JSON. */
 enum conf_type {
 	CONF_STRING,   /* const char *: not empty, no NUL byte */
-	CONF_NAME,     /* const char *: 1–64 of A-Z a-z 0-9 . _ - */
+	CONF_NAME,     /* const char *: see core/name.h */
 	CONF_PATH,     /* const char *: as CONF_STRING; conf_path_resolve() it */
 	CONF_ADDRESS,  /* const char *: "host:port" or "[v6]:port" */
 	CONF_BYTES,    /* struct slice: min..max bytes of any value */
@@ -46,7 +47,6 @@ struct conf_option {
 	enum conf_type item; /* CONF_LIST */
 	bool required;
 	bool nullable;             /* null is allowed: absent, and no default */
-	bool secret;               /* its value is in no error */
 	size_t at;                 /* offset in the table's struct */
 	const char *fallback;      /* the default, spelled as in JSON without quotes; NULL: none */
 	const char *otherwise;     /* documentation: the default where it is no constant */
@@ -127,23 +127,6 @@ void conf_reader_text(const struct conf_reader *r, char *ret_text, size_t size);
 
 /* `path` relative to the directory of `file`; owned by the caller; NULL: out of memory. */
 char *conf_path_resolve(const char *file, const char *path);
-
-/* The entry of `names` (NULL-terminated) that `name` is a likely misspelling of, or NULL. */
-const char *conf_nearest(const char *name, const char *const *names);
-/* The edit distance of two names, or SIZE_MAX if neither is a likely misspelling of the other. */
-size_t conf_distance(const char *a, const char *b);
-
-/* 1–64 of A-Z a-z 0-9 . _ - */
-bool conf_is_name(struct slice s);
-
-/* "250ms" "10s" "5m" "1h" "7d"; false: not a duration, or beyond int64_t. */
-bool conf_duration_parse(struct slice text, int64_t *ret_ms);
-enum { CONF_DURATION_TEXT_MAX = 24 };
-/* In the largest unit that divides it. */
-void conf_duration_write(int64_t ms, char ret_text[static CONF_DURATION_TEXT_MAX]);
-
-/* RFC 3339, any offset, fractions cut to ms. */
-bool conf_time_parse(struct slice text, int64_t *ret_ms);
 
 /* "host:port" or "[v6]:port" apart; the slices point into `text`. Port 0–65535. */
 bool conf_address_parse(const char *text, struct slice *ret_host, uint16_t *ret_port);

@@ -1,19 +1,20 @@
 /* Option tables as Markdown: docs/configuration.md is made of them. */
 #include <inttypes.h>
 
+#include "core/duration.h"
 #include "io/conf.h"
 
 static void write_range(const struct conf_option *o, struct buf *out)
 {
-	char min[CONF_DURATION_TEXT_MAX], max[CONF_DURATION_TEXT_MAX];
+	char min[DURATION_TEXT_MAX], max[DURATION_TEXT_MAX];
 
 	if (o->type == CONF_INT) {
 		buf_printf(out, "whole number, %" PRId64 "–%" PRId64, o->min, o->max);
 	} else if (o->type == CONF_BYTES) {
 		buf_printf(out, "string of %" PRId64 "–%" PRId64 " bytes", o->min, o->max);
 	} else {
-		conf_duration_write(o->min, min);
-		conf_duration_write(o->max, max);
+		duration_write((uint64_t)o->min, min);
+		duration_write((uint64_t)o->max, max);
 		buf_printf(out, "duration, %s–%s", min, max);
 	}
 }

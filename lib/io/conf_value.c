@@ -1,225 +1,31 @@
-/* The small languages of configuration values: durations, times, addresses; and names that are nearly right. */
+/* Addresses and paths as configurations write them. (Durations and times: core/duration.h, core/rfc3339.h.) */
 #include <ctype.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <strings.h>
+#include <string.h>
 
-#include "core/civil.h"
+#include "core/host_port.h"
 #include "io/conf.h"
 
-static const struct {
-	const char *name;
-	int64_t ms;
-} units[] = {{"d", 86400000}, {"h", 3600000}, {"m", 60000}, {"s", 1000}, {"ms", 1}};
-
-enum { UNITS_N = sizeof units / sizeof units[0] };
-
-/* The digits that begin `text`, as many as there are up to `most`; false: none, or too large. */
-static bool digits_take(struct slice *text, size_t most, int64_t *ret_value)
+/* A name or an IPv4 address: nothing that would need brackets. */
+static bool host_is_plain(struct slice host)
 {
-	int64_t v = 0;
-	size_t n = 0;
-
-	for (; n < text->len && n < most && isdigit((unsigned char)text->ptr[n]); n++) {
-		if (v > (INT64_MAX - 9) / 10)
-			return false;
-		v = v * 10 + (text->ptr[n] - '0');
-	}
-	if (n == 0)
-		return false;
-	*text = (struct slice){text->ptr + n, text->len - n};
-	*ret_value = v;
-	return true;
-}
-
-bool conf_duration_parse(struct slice text, int64_t *ret_ms)
-{
-	int64_t v;
-
-	if (!digits_take(&text, SIZE_MAX, &v))
-		return false;
-	for (size_t i = 0; i < UNITS_N; i++)
-		if (slice_equal(text, slice_of(units[i].name)))
-			return !__builtin_mul_overflow(v, units[i].ms, ret_ms);
-	return false;
-}
-
-void conf_duration_write(int64_t ms, char ret_text[static CONF_DURATION_TEXT_MAX])
-{
-	size_t i = 0;
-
-	while (i < UNITS_N - 1 && (ms == 0 || ms % units[i].ms != 0))
-		i++;
-	snprintf(ret_text, CONF_DURATION_TEXT_MAX, "%lld%s", (long long)(ms / units[i].ms),
-		 units[i].name);
-}
-
-/* Exactly `n` digits. */
-static bool field_take(struct slice *text, size_t n, int64_t min, int64_t max, int64_t *ret_value)
-{
-	size_t before = text->len;
-
-	return digits_take(text, n, ret_value) && before - text->len == n && *ret_value >= min &&
-	       *ret_value <= max;
-}
-
-static bool mark_take(struct slice *text, const char *marks)
-{
-	if (text->len == 0 || text->ptr[0] == '\0' || strchr(marks, text->ptr[0]) == NULL)
-		return false;
-	*text = (struct slice){text->ptr + 1, text->len - 1};
-	return true;
-}
-
-/* ".123456" as ms, 0 without one. */
-static bool fraction_take(struct slice *text, int64_t *ret_ms)
-{
-	int64_t ms = 0, scale = 100;
-
-	*ret_ms = 0;
-	if (!mark_take(text, "."))
-		return true;
-	if (text->len == 0 || !isdigit((unsigned char)text->ptr[0]))
-		return false;
-	for (; text->len > 0 && isdigit((unsigned char)text->ptr[0]); scale /= 10) {
-		ms += (text->ptr[0] - '0') * scale;
-		*text = (struct slice){text->ptr + 1, text->len - 1};
-	}
-	*ret_ms = ms;
-	return true;
-}
-
-/* "Z" or "±hh:mm" as minutes. */
-static bool offset_take(struct slice *text, int64_t *ret_minutes)
-{
-	int64_t h, m, sign;
-
-	*ret_minutes = 0;
-	if (mark_take(text, "Zz"))
-		return true;
-	sign = text->len > 0 && text->ptr[0] == '-' ? -1 : 1;
-	if (!mark_take(text, "+-") || !field_take(text, 2, 0, 23, &h) || !mark_take(text, ":") ||
-	    !field_take(text, 2, 0, 59, &m))
-		return false;
-	*ret_minutes = sign * (h * 60 + m);
-	return true;
-}
-
-bool conf_time_parse(struct slice text, int64_t *ret_ms)
-{
-	int64_t year, month, day, h, m, s, ms, offset;
-
-	if (!field_take(&text, 4, 0, 9999, &year) || !mark_take(&text, "-") ||
-	    !field_take(&text, 2, 1, 12, &month) || !mark_take(&text, "-") ||
-	    !field_take(&text, 2, 1, 31, &day) || day > civil_days_of_month(year, (int)month))
-		return false;
-	if (!mark_take(&text, "Tt ") || !field_take(&text, 2, 0, 23, &h) ||
-	    !mark_take(&text, ":") || !field_take(&text, 2, 0, 59, &m) || !mark_take(&text, ":") ||
-	    !field_take(&text, 2, 0, 60, &s))
-		return false;
-	if (!fraction_take(&text, &ms) || !offset_take(&text, &offset) || text.len != 0)
-		return false;
-	const struct civil_date date = {year, (int)month, (int)day};
-	int64_t minutes = (civil_days(date) * 24 + h) * 60 + m - offset;
-
-	*ret_ms = (minutes * 60 + s) * 1000 + ms;
-	return true;
-}
-
-/* The host before the last colon, without the brackets of "[v6]"; false: not of either form. */
-static bool host_parse(struct slice host, struct slice *ret_host)
-{
-	if (host.len > 2 && host.ptr[0] == '[' && host.ptr[host.len - 1] == ']') {
-		*ret_host = (struct slice){host.ptr + 1, host.len - 2};
-		return true;
-	}
 	for (size_t i = 0; i < host.len; i++)
 		if (!isalnum((unsigned char)host.ptr[i]) && strchr("._-", host.ptr[i]) == NULL)
 			return false;
-	*ret_host = host;
-	return host.len > 0;
+	return true;
 }
 
 bool conf_address_parse(const char *text, struct slice *ret_host, uint16_t *ret_port)
 {
-	const char *colon = strrchr(text, ':');
-	struct slice port, host;
-	int64_t v;
+	struct host_port a;
 
-	if (colon == NULL)
+	if (host_port_parse(slice_of(text), &a) != KOVA_OK || a.host.len == 0 ||
+	    (!a.bracketed && !host_is_plain(a.host)))
 		return false;
-	port = slice_of(colon + 1);
-	if (port.len > 5 || !digits_take(&port, 5, &v) || port.len != 0 || v > UINT16_MAX)
-		return false;
-	if (!host_parse((struct slice){text, (size_t)(colon - text)}, &host))
-		return false;
-	*ret_host = host;
-	*ret_port = (uint16_t)v;
+	*ret_host = a.host;
+	*ret_port = a.port;
 	return true;
-}
-
-enum { NAME_MAX_COMPARED = 64 };
-
-/* Optimal string alignment: insert, delete, replace, swap of neighbours; case does not count. */
-static size_t edit_distance(struct slice a, struct slice b)
-{
-	size_t rows[3][NAME_MAX_COMPARED + 1];
-	size_t *older = rows[0], *old = rows[1], *now = rows[2];
-
-	for (size_t j = 0; j <= b.len; j++)
-		old[j] = j;
-	for (size_t i = 1; i <= a.len; i++) {
-		now[0] = i;
-		for (size_t j = 1; j <= b.len; j++) {
-			int x = tolower((unsigned char)a.ptr[i - 1]);
-			int y = tolower((unsigned char)b.ptr[j - 1]);
-			size_t best = old[j - 1] + (x != y);
-
-			if (old[j] + 1 < best)
-				best = old[j] + 1;
-			if (now[j - 1] + 1 < best)
-				best = now[j - 1] + 1;
-			if (i > 1 && j > 1 && x == tolower((unsigned char)b.ptr[j - 2]) &&
-			    y == tolower((unsigned char)a.ptr[i - 2]) && older[j - 2] + 1 < best)
-				best = older[j - 2] + 1;
-			now[j] = best;
-		}
-		size_t *spare = older;
-
-		older = old;
-		old = now;
-		now = spare;
-	}
-	return old[b.len];
-}
-
-size_t conf_distance(const char *a, const char *b)
-{
-	struct slice x = slice_of(a), y = slice_of(b);
-
-	if (x.len > NAME_MAX_COMPARED || y.len > NAME_MAX_COMPARED)
-		return SIZE_MAX;
-	size_t distance = edit_distance(x, y);
-	size_t longer = x.len > y.len ? x.len : y.len;
-
-	return distance <= (longer + 1) / 3 ? distance : SIZE_MAX;
-}
-
-const char *conf_nearest(const char *name, const char *const *names)
-{
-	const char *nearest = NULL;
-	size_t least = SIZE_MAX;
-
-	for (; *names != NULL; names++) {
-		size_t distance = conf_distance(name, *names);
-
-		if (distance < least) {
-			least = distance;
-			nearest = *names;
-		}
-	}
-	return nearest;
 }
 
 char *conf_path_resolve(const char *file, const char *path)

@@ -22,13 +22,6 @@ unsigned http_request_field(const struct http_request *r, const char *name, stru
 	return found;
 }
 
-static size_t index_of(struct slice s, char c)
-{
-	const char *at = s.len != 0 ? memchr(s.ptr, c, s.len) : NULL;
-
-	return at != NULL ? (size_t)(at - s.ptr) : s.len;
-}
-
 static bool is_blank(char c)
 {
 	return c == ' ' || c == '\t';
@@ -46,11 +39,10 @@ static struct slice trim(struct slice s)
 /* Takes what stands before the next `separator` off *rest, without blanks around it. */
 static struct slice next_part(struct slice *rest, char separator)
 {
-	size_t end = index_of(*rest, separator);
+	size_t end = slice_index(*rest, separator);
 	struct slice part = {rest->ptr, end};
 
-	*rest = end < rest->len ? (struct slice){rest->ptr + end + 1, rest->len - end - 1}
-				: (struct slice){NULL, 0};
+	*rest = slice_after(*rest, end + 1);
 	return trim(part);
 }
 
@@ -84,12 +76,11 @@ bool http_target_split(struct slice target, struct slice *ret_path, struct slice
 			return false;
 		rest = (struct slice){rest.ptr + authority, rest.len - authority};
 	}
-	rest.len = index_of(rest, '#'); /* a fragment is never meant for us */
-	size_t path = index_of(rest, '?');
+	rest.len = slice_index(rest, '#'); /* a fragment is never meant for us */
+	size_t path = slice_index(rest, '?');
 
 	*ret_path = scheme != 0 && path == 0 ? SLICE("/") : (struct slice){rest.ptr, path};
-	*ret_query = path < rest.len ? (struct slice){rest.ptr + path + 1, rest.len - path - 1}
-				     : (struct slice){NULL, 0};
+	*ret_query = slice_after(rest, path + 1);
 	return ret_path->len != 0 &&
 	       (ret_path->ptr[0] == '/' || slice_equal(*ret_path, SLICE("*")));
 }

@@ -138,7 +138,6 @@ static const struct {
 	{404, "Not Found"},
 	{405, "Method Not Allowed"},
 	{408, "Request Timeout"},
-	{409, "Conflict"},
 	{413, "Content Too Large"},
 	{414, "URI Too Long"},
 	{415, "Unsupported Media Type"},
@@ -570,8 +569,13 @@ static void refuse_malformed(struct http_server *s, llhttp_errno_t error)
 		http_server_refuse(s, 505, "HTTP/1.0 and HTTP/1.1 are spoken here");
 		return;
 	case HPE_INVALID_TRANSFER_ENCODING:
-		http_server_refuse(s, 501, "no Transfer-Encoding but chunked is understood");
-		return;
+		if ((s->parser.flags & F_CONTENT_LENGTH) == 0) {
+			http_server_refuse(s, 501,
+					   "no Transfer-Encoding but chunked is understood");
+			return;
+		}
+		/* Version 9 of llhttp says this of both fields, too. */
+		__attribute__((fallthrough));
 	case HPE_UNEXPECTED_CONTENT_LENGTH:
 		http_server_refuse(
 			s, 400, "a request has one Content-Length or Transfer-Encoding, not both");

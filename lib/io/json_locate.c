@@ -2,6 +2,8 @@
 
 #include <stdint.h>
 
+#include "core/hex.h"
+
 /* A cursor over tokens: names of objects, values and punctuation. */
 struct cursor {
 	struct slice text;
@@ -73,19 +75,12 @@ static void skip_value(struct cursor *c)
 	} while (depth > 0 && c->at < c->text.len);
 }
 
-static unsigned hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return (unsigned)(c - '0');
-	return (unsigned)((c | 0x20) - 'a') + 10;
-}
-
 static uint32_t hex4(const char *at)
 {
 	uint32_t v = 0;
 
 	for (int i = 0; i < 4; i++)
-		v = v << 4 | hex_digit(at[i]);
+		v = v << 4 | (uint32_t)(hex_value(at[i]) & 15);
 	return v;
 }
 

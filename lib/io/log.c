@@ -7,6 +7,7 @@
 
 #include "core/buf.h"
 #include "core/quote.h"
+#include "core/rfc3339.h"
 
 static struct {
 	enum log_format format;
@@ -50,18 +51,14 @@ void log_setup(enum log_format format, enum log_level least, const char *node)
 		registered = atexit(release_at_exit) == 0;
 }
 
-/* RFC 3339 in UTC, with milliseconds. */
 static void add_time(struct buf *b)
 {
 	struct timespec now;
-	struct tm tm;
-	char text[sizeof "2026-11-30T12:00:00"];
+	char text[RFC3339_TEXT_MAX];
 
 	clock_gettime(CLOCK_REALTIME, &now);
-	if (gmtime_r(&now.tv_sec, &tm) == NULL)
-		return;
-	strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &tm);
-	buf_printf(b, "%s.%03ldZ", text, now.tv_nsec / 1000000);
+	rfc3339_write((int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000, text);
+	buf_add_text(b, text);
 }
 
 /* `text` cut to LOG_VALUE_MAX bytes, between characters. */
@@ -188,8 +185,7 @@ static void emit(enum log_level level, const char *event, const char *message,
 {
 	struct buf *line = &log_state.line;
 
-	buf_clear(line);
-	line->failed = false; /* a line that got no memory is lost, not the log */
+	buf_clear(line); /* of its failure too: a line that got no memory is lost, not the log */
 	if (log_state.format == LOG_JSON)
 		write_json(line, level, event, message, fields, n_fields);
 	else

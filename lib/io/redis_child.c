@@ -1,10 +1,10 @@
 /*
- * Happy path: lock the directory → start redis-server → a link comes up → on_ready → running → stop: SIGTERM → it
- * ends → on_stopped.
- * The directory is locked by another: tried again for a while (a server that was left behind is told to end), then
- * on_ready with KOVA_EIO. The program is missing, or ends before it answers: on_ready with why.
- * It ends later: started again after a back-off. It does not end when it should: SIGKILL.
- * It can't outlive us: see child_exec.h.
+ * Happy path: lock the directory → start redis-server → a link comes up → on_ready → running →
+ * stop: SIGTERM → it ends → on_stopped.
+ * The directory is locked by another: tried again for a while (a server that was left behind is
+ * told to end), then on_ready with KOVA_EIO. The program is missing, or ends before it answers:
+ * on_ready with why. It ends later: started again after a back-off. It does not end when it should:
+ * SIGKILL. It can't outlive us: see child_exec.h.
  */
 #include "io/redis_child.h"
 
@@ -54,12 +54,12 @@ struct redis_child {
 	uv_signal_t child_signal;
 	unsigned parts_open;
 	enum child_state state;
-	char *directory; /* absolute; owned */
+	char *directory;           /* absolute; owned */
 	int directory_fd, lock_fd; /* -1: none */
-	pid_t pid; /* 0: none runs */
+	pid_t pid;                 /* 0: none runs */
 	uint64_t lock_until_ms;
 	struct backoff restart;
-	struct redis_link *link; /* while it has not answered */
+	struct redis_link *link;        /* while it has not answered */
 	struct redis_counters counters; /* of that link: of no interest */
 	char url[sizeof "unix:" + REDIS_UNIX_PATH_MAX];
 	redis_child_ready *on_ready; /* NULL: was called */
@@ -137,7 +137,8 @@ static void on_link_changed(bool up, const char *why, void *data)
 	if (!up || child->state != CHILD_STARTING)
 		return;
 	close_link(child);
-	log_event(LOG_INFO, "redis_child", "the embedded redis-server is running", LOG_INT_FIELD("pid", child->pid));
+	log_event(LOG_INFO, "redis_child", "the embedded redis-server is running",
+		  LOG_INT_FIELD("pid", child->pid));
 	if (child->on_ready != NULL)
 		say_ready(child, KOVA_OK, "running");
 	else
@@ -167,7 +168,8 @@ static bool watch_until_up(struct redis_child *child)
 static const char *start_error(kova_status status)
 {
 	if (status == KOVA_ENOTFOUND)
-		return "there is no program `redis-server` in PATH: install Redis (Debian: redis-server), or set "
+		return "there is no program `redis-server` in PATH: install Redis (Debian: "
+		       "redis-server), or set "
 		       "redis.mode to `standalone`";
 	return status == KOVA_ENOMEM ? "out of memory" : strerror(errno);
 }
@@ -175,9 +177,27 @@ static const char *start_error(kova_status status)
 static kova_status start_server(struct redis_child *child)
 {
 	/* Relative: a unix socket's path is short, a state directory's need not be. */
-	const char *const argv[] = {"redis-server", "--port", "0", "--unixsocket", SOCKET_NAME, "--unixsocketperm",
-				    "700", "--dir", ".", "--appendonly", "yes", "--appendfsync", "everysec",
-				    "--save", "", "--daemonize", "no", "--databases", "1", "--logfile", "redis.log",
+	const char *const argv[] = {"redis-server",
+				    "--port",
+				    "0",
+				    "--unixsocket",
+				    SOCKET_NAME,
+				    "--unixsocketperm",
+				    "700",
+				    "--dir",
+				    ".",
+				    "--appendonly",
+				    "yes",
+				    "--appendfsync",
+				    "everysec",
+				    "--save",
+				    "",
+				    "--daemonize",
+				    "no",
+				    "--databases",
+				    "1",
+				    "--logfile",
+				    "redis.log",
 				    NULL};
 
 	kova_status status = child_exec(argv, child->directory, child->lock_fd, &child->pid);
@@ -227,16 +247,20 @@ static void on_timer(uv_timer_t *timer)
 		try_lock(child);
 		break;
 	case CHILD_STARTING:
-		say_ready(child, KOVA_EIO, "redis-server does not answer; see redis/redis.log in the state directory");
+		say_ready(
+			child, KOVA_EIO,
+			"redis-server does not answer; see redis/redis.log in the state directory");
 		break;
 	case CHILD_RESTARTING:
 		if (start_server(child) != KOVA_OK && child->pid == 0) {
-			log_event(LOG_ERROR, "redis_child", "the embedded redis-server can't be started again");
+			log_event(LOG_ERROR, "redis_child",
+				  "the embedded redis-server can't be started again");
 			start_again(child);
 		}
 		break;
 	case CHILD_STOPPING:
-		log_event(LOG_WARN, "redis_child", "the embedded redis-server does not end: killed");
+		log_event(LOG_WARN, "redis_child",
+			  "the embedded redis-server does not end: killed");
 		kill(child->pid, SIGKILL);
 		break;
 	case CHILD_RUNNING:
@@ -249,7 +273,8 @@ static void on_server_end(struct redis_child *child, int wait_status)
 {
 	char detail[160];
 
-	snprintf(detail, sizeof detail, "redis-server ended with %s %d; see redis/redis.log in the state directory",
+	snprintf(detail, sizeof detail,
+		 "redis-server ended with %s %d; see redis/redis.log in the state directory",
 		 WIFSIGNALED(wait_status) ? "signal" : "status",
 		 WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : WEXITSTATUS(wait_status));
 	child->pid = 0;
@@ -259,7 +284,8 @@ static void on_server_end(struct redis_child *child, int wait_status)
 		close_link(child);
 		say_ready(child, KOVA_EIO, detail);
 	} else if (child->state != CHILD_FAILED) {
-		log_event(LOG_ERROR, "redis_child", "the embedded redis-server ended and is started again",
+		log_event(LOG_ERROR, "redis_child",
+			  "the embedded redis-server ended and is started again",
 			  LOG_TEXT_FIELD("why", detail));
 		if (child->state == CHILD_RUNNING)
 			backoff_reset(&child->restart);
@@ -301,11 +327,12 @@ static void write_url(struct redis_child *child)
 	int len = snprintf(child->url, sizeof child->url, "unix:%s/" SOCKET_NAME, child->directory);
 
 	if (len < 0 || (size_t)len >= sizeof child->url)
-		snprintf(child->url, sizeof child->url, "unix:/proc/self/fd/%d/" SOCKET_NAME, child->directory_fd);
+		snprintf(child->url, sizeof child->url, "unix:/proc/self/fd/%d/" SOCKET_NAME,
+			 child->directory_fd);
 }
 
-struct redis_child *redis_child_start(uv_loop_t *loop, const char *state_dir, redis_child_ready *on_ready,
-				      void *data)
+struct redis_child *redis_child_start(uv_loop_t *loop, const char *state_dir,
+				      redis_child_ready *on_ready, void *data)
 {
 	struct redis_child *child = calloc(1, sizeof(*child));
 
@@ -313,8 +340,10 @@ struct redis_child *redis_child_start(uv_loop_t *loop, const char *state_dir, re
 		return NULL;
 	child->directory_fd = child->lock_fd = -1;
 	if (!make_directory(child, state_dir)) {
-		log_event(LOG_ERROR, "redis_child", "the directory of the embedded Redis can't be made",
-			  LOG_TEXT_FIELD("state_dir", state_dir), LOG_TEXT_FIELD("why", strerror(errno)));
+		log_event(LOG_ERROR, "redis_child",
+			  "the directory of the embedded Redis can't be made",
+			  LOG_TEXT_FIELD("state_dir", state_dir),
+			  LOG_TEXT_FIELD("why", strerror(errno)));
 		child_free(child);
 		return NULL;
 	}

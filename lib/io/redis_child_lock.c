@@ -18,7 +18,10 @@ static bool is_alive(pid_t pid)
 	return kill(pid, 0) == 0 || errno != ESRCH;
 }
 
-/* The numbers of processes are used again: it has to be a redis-server, and to work in that directory. */
+/*
+ * The numbers of processes are used again: it has to be a redis-server, and to work in that
+ * directory.
+ */
 static bool is_server_of(pid_t pid, const char *directory)
 {
 	char path[64], text[PATH_BYTES];

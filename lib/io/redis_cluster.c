@@ -1,14 +1,15 @@
 /*
  * Happy path: call → the slot's owner → its reply → the caller.
- * MOVED: the map is mended, the call goes to the new owner. ASK: ASKING and the call go to the other node, this once.
- * TRYAGAIN, CLUSTERDOWN, a redirect to a node that is not connected yet, too many redirects: the call is parked and
- * tried again every few milliseconds until its time is up; then the caller gets the last error reply. All of these
- * say that nothing was executed, so sending again is safe.
+ * MOVED: the map is mended, the call goes to the new owner. ASK: ASKING and the call go to the
+ * other node, this once. TRYAGAIN, CLUSTERDOWN, a redirect to a node that is not connected yet, too
+ * many redirects: the call is parked and tried again every few milliseconds until its time is up;
+ * then the caller gets the last error reply. All of these say that nothing was executed, so sending
+ * again is safe.
  * A time-out and a lost connection leave that open: the call ends, it is never sent again.
  * Every call ends in finish(), once.
  *
- * The map is read again (CLUSTER SLOTS, from the connected nodes in turn) every ten seconds, after each surprise, and
- * four times a second while it is not whole.
+ * The map is read again (CLUSTER SLOTS, from the connected nodes in turn) every ten seconds, after
+ * each surprise, and four times a second while it is not whole.
  */
 #include "io/redis_cluster.h"
 
@@ -29,8 +30,9 @@ enum {
 	REFRESH_LEAST_MS = 100, /* between two, whatever happens */
 	REFRESH_PATIENCE_MS = 500,
 	PARKED_MS = 5,
-	RESEND_LEAST_MS = 10,   /* with less time left, what is known not to be executed would end in doubt */
-	REDIRECTS_AT_ONCE = 3,  /* more of them go round in circles: slowly, then */
+	RESEND_LEAST_MS =
+		10, /* with less time left, what is known not to be executed would end in doubt */
+	REDIRECTS_AT_ONCE = 3, /* more of them go round in circles: slowly, then */
 };
 
 #define ASKING SLICE("*1\r\n$6\r\nASKING\r\n")
@@ -40,15 +42,15 @@ enum {
 struct cluster_call {
 	struct cluster_call *next; /* parked */
 	struct redis_cluster *c;
-	struct cluster_node *node; /* where it went last, or has to go (asking); NULL: gone, go by the slot */
+	struct cluster_node
+		*node; /* where it went last, or has to go (asking); NULL: gone, go by the slot */
 	bool asking;
-	bool alone;                /* of a broadcast: no redirects */
 	uint16_t slot;
 	unsigned redirects;
 	uint64_t deadline_ms;
 	redis_store_reply *on_reply;
 	void *data;
-	char error[128];           /* the last error reply; cut if longer */
+	char error[128]; /* the last error reply; cut if longer */
 	size_t len;
 	char command[];
 };
@@ -72,8 +74,6 @@ struct redis_cluster {
 };
 
 /* ---- reading the map ---- */
-
-static void refresh_soon(struct redis_cluster *c);
 
 static void on_refresh(uv_timer_t *timer);
 
@@ -111,23 +111,28 @@ static void on_slots(kova_status status, const redisReply *reply, void *data)
 		return;
 	if (status == KOVA_EREPLY)
 		log_event(LOG_WARN, "redis_cluster", "a node does not say who serves which slot",
-			  LOG_TEXT_FIELD("host", question.node->host), LOG_INT_FIELD("port", question.node->port),
+			  LOG_TEXT_FIELD("host", question.node->host),
+			  LOG_INT_FIELD("port", question.node->port),
 			  LOG_TEXT_FIELD("why", reply->str));
 	else if (status == KOVA_OK && !cluster_map_load(&c->map, reply, question.node))
-		log_event(LOG_WARN, "redis_cluster", "a node's map of the slots is empty or can't be read",
-			  LOG_TEXT_FIELD("host", question.node->host), LOG_INT_FIELD("port", question.node->port));
+		log_event(LOG_WARN, "redis_cluster",
+			  "a node's map of the slots is empty or can't be read",
+			  LOG_TEXT_FIELD("host", question.node->host),
+			  LOG_INT_FIELD("port", question.node->port));
 	if (!c->closing)
 		refresh_later(c);
 }
 
+/* A node that may not be asked for its state (NOPERM) is asked by the next call instead. */
 static void on_info(kova_status status, const redisReply *reply, void *data)
 {
 	struct question question = *(struct question *)data;
 
 	free(data);
-	if (question.c->closing || status != KOVA_OK || reply->type != REDIS_REPLY_STRING)
+	if (question.c->closing || (status != KOVA_OK && status != KOVA_EREPLY))
 		return;
-	if (strstr(reply->str, "cluster_state:ok") != NULL) {
+	if (status == KOVA_EREPLY ||
+	    (reply->type == REDIS_REPLY_STRING && strstr(reply->str, "cluster_state:ok") != NULL)) {
 		question.node->cluster_down = false;
 		cluster_node_report(question.node, "the cluster is up again");
 	}
@@ -141,8 +146,8 @@ static bool ask_node(struct redis_cluster *c, struct cluster_node *node, struct 
 	if (question == NULL)
 		return false;
 	*question = (struct question){c, node};
-	if (redis_link_call(node->link, command, uv_now(c->loop) + REFRESH_PATIENCE_MS, on_reply, question) !=
-	    KOVA_OK) {
+	if (redis_link_call(node->link, command, uv_now(c->loop) + REFRESH_PATIENCE_MS, on_reply,
+			    question) != KOVA_OK) {
 		free(question);
 		return false;
 	}
@@ -268,7 +273,8 @@ static void remember_error(struct cluster_call *call, const redisReply *reply)
 }
 
 /* `from`: the node that answered. */
-static void redirect(struct cluster_call *call, const struct cluster_node *from, bool asking, struct slice text)
+static void redirect(struct cluster_call *call, const struct cluster_node *from, bool asking,
+		     struct slice text)
 {
 	struct redis_cluster *c = call->c;
 	struct redis_redirect to;
@@ -276,7 +282,8 @@ static void redirect(struct cluster_call *call, const struct cluster_node *from,
 
 	c->map.base.counters->redirects++;
 	if (redis_redirect_parse(text, &to) == KOVA_OK)
-		node = cluster_map_node(&c->map, to.host.len > 0 ? to.host : slice_of(from->host), to.port);
+		node = cluster_map_node(&c->map, to.host.len > 0 ? to.host : slice_of(from->host),
+					to.port);
 	if (!asking)
 		refresh_soon(c);
 	if (!asking && node != NULL)
@@ -289,7 +296,8 @@ static void redirect(struct cluster_call *call, const struct cluster_node *from,
 		send_call(call, node);
 }
 
-static void cluster_down(struct redis_cluster *c, struct cluster_node *node, const redisReply *reply)
+static void cluster_down(struct redis_cluster *c, struct cluster_node *node,
+			 const redisReply *reply)
 {
 	/* "Hash slot not served" says it of one slot only, and the map will. */
 	if (strstr(reply->str, "not served") == NULL) {
@@ -335,7 +343,7 @@ static void on_call_reply(kova_status status, const redisReply *reply, void *dat
 
 	if (status == KOVA_ECLOSED && !call->c->closing)
 		status = KOVA_ECONN; /* only this node's link was closed */
-	if (status == KOVA_EREPLY && !call->alone && !call->c->closing)
+	if (status == KOVA_EREPLY && !call->c->closing)
 		on_error(call, call->node, reply);
 	else
 		finish(call, status, reply);
@@ -352,7 +360,8 @@ static void send_call(struct cluster_call *call, struct cluster_node *node)
 	}
 	call->node = node;
 	node->used_ms = uv_now(call->c->loop);
-	if (call->asking && redis_link_call(node->link, ASKING, call->deadline_ms, NULL, NULL) != KOVA_OK) {
+	if (call->asking &&
+	    redis_link_call(node->link, ASKING, call->deadline_ms, NULL, NULL) != KOVA_OK) {
 		park(call);
 		return;
 	}
@@ -363,7 +372,7 @@ static void send_call(struct cluster_call *call, struct cluster_node *node)
 static struct cluster_call *call_new(struct redis_cluster *c, uint16_t slot, struct slice command,
 				     redis_store_reply *on_reply, void *data)
 {
-	struct cluster_call *call = malloc(sizeof(*call) + command.len);
+	struct cluster_call *call = malloc(sizeof(*call) + command.len + 1);
 
 	if (call == NULL)
 		return NULL;
@@ -376,26 +385,8 @@ static struct cluster_call *call_new(struct redis_cluster *c, uint16_t slot, str
 		.len = command.len,
 	};
 	memcpy(call->command, command.ptr, command.len);
+	call->command[command.len] = '\0'; /* hiredis reads a command as a text that ends */
 	return call;
-}
-
-static void call_node(struct redis_cluster *c, struct cluster_node *node, uint16_t slot, struct slice command,
-		      bool alone, redis_store_reply *on_reply, void *data)
-{
-	struct cluster_call *call;
-
-	if (node == NULL || !cluster_node_up(node)) {
-		redis_later_add(&c->later, KOVA_ECONN, on_reply, data);
-		return;
-	}
-	call = call_new(c, slot, command, on_reply, data);
-	if (call == NULL) {
-		redis_later_add(&c->later, KOVA_ENOMEM, on_reply, data);
-		return;
-	}
-	call->alone = alone;
-	memcpy(call->error, "CLUSTERDOWN not sent", sizeof "CLUSTERDOWN not sent");
-	send_call(call, node);
 }
 
 /* ---- life ---- */
@@ -459,7 +450,8 @@ static bool copy_seeds(struct redis_cluster *c, char *const *addresses, size_t n
 	if (c->seeds == NULL)
 		return false;
 	for (size_t i = 0; i < n_addresses; i++) {
-		if (redis_address_parse(slice_of(addresses[i]), &host, &port) != KOVA_OK || host.len == 0) {
+		if (redis_address_parse(slice_of(addresses[i]), &host, &port) != KOVA_OK ||
+		    host.len == 0) {
 			log_event(LOG_ERROR, "redis_cluster", "a node's address is not host:port",
 				  LOG_TEXT_FIELD("address", addresses[i]));
 			return false;
@@ -543,22 +535,26 @@ unsigned redis_cluster_shards(const struct redis_cluster *c)
 void redis_cluster_call(struct redis_cluster *c, uint16_t slot, struct slice command,
 			redis_store_reply *on_reply, void *data)
 {
+	struct cluster_node *node;
+	struct cluster_call *call;
+
 	assert(slot < CLUSTER_SLOTS);
-	call_node(c, c->map.owner[slot], slot, command, false, on_reply, data);
+	node = c->map.owner[slot];
+	if (node == NULL || !cluster_node_up(node)) {
+		redis_later_add(&c->later, KOVA_ECONN, on_reply, data);
+		return;
+	}
+	call = call_new(c, slot, command, on_reply, data);
+	if (call == NULL) {
+		redis_later_add(&c->later, KOVA_ENOMEM, on_reply, data);
+		return;
+	}
+	memcpy(call->error, "CLUSTERDOWN not sent", sizeof "CLUSTERDOWN not sent");
+	send_call(call, node);
 }
 
 void redis_cluster_reset(struct redis_cluster *c, uint16_t slot, const char *why)
 {
 	if (c->map.owner[slot] != NULL)
 		redis_link_drop(c->map.owner[slot]->link, why);
-}
-
-unsigned redis_cluster_broadcast(struct redis_cluster *c, struct slice command, redis_store_reply *on_reply,
-				 void *data)
-{
-	unsigned n = redis_cluster_shards(c);
-
-	for (unsigned i = 0; i < n; i++)
-		call_node(c, i < c->map.n_masters ? c->map.masters[i] : NULL, 0, command, true, on_reply, data);
-	return n;
 }

@@ -1,6 +1,6 @@
 /*
- * A Redis Cluster: a link to each master, and who serves which slot. (The Redis cluster specification, "Client and
- * servers roles".) The functions are those of redis_store.h.
+ * A Redis Cluster: a link to each master, and who serves which slot. (The Redis cluster
+ * specification, "Client and servers roles".) The functions are those of redis_store.h.
  */
 #pragma once
 
@@ -9,7 +9,10 @@
 
 struct redis_cluster;
 
-/* `base`: what all links have in common (login, TLS, time limits); `addresses`: "host:port" of some nodes. */
+/*
+ * `base`: what all links have in common (login, TLS, time limits); `addresses`: "host:port" of some
+ * nodes.
+ */
 struct redis_cluster *redis_cluster_new(uv_loop_t *loop, const struct redis_link_options *base,
 					char *const *addresses, size_t n_addresses,
 					redis_store_changed *on_changed, void *data);
@@ -21,5 +24,3 @@ unsigned redis_cluster_shards(const struct redis_cluster *c);
 void redis_cluster_call(struct redis_cluster *c, uint16_t slot, struct slice command,
 			redis_store_reply *on_reply, void *data);
 void redis_cluster_reset(struct redis_cluster *c, uint16_t slot, const char *why);
-unsigned redis_cluster_broadcast(struct redis_cluster *c, struct slice command, redis_store_reply *on_reply,
-				 void *data);

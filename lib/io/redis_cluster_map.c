@@ -1,6 +1,6 @@
 /*
- * Nodes come by the configuration, by CLUSTER SLOTS, by MOVED and ASK; one that serves no slot and was not needed for
- * a while goes away again. A node is freed when its link's handles are gone.
+ * Nodes come by the configuration, by CLUSTER SLOTS, by MOVED and ASK; one that serves no slot and
+ * was not needed for a while goes away again. A node is freed when its link's handles are gone.
  */
 #include "io/redis_cluster_map.h"
 
@@ -117,6 +117,7 @@ static void set_owner(struct cluster_map *map, uint16_t slot, struct cluster_nod
 	if (node != NULL)
 		node->n_slots++;
 	map->owner[slot] = node;
+	map->base.counters->moves++;
 }
 
 static void number_masters(struct cluster_map *map)
@@ -135,7 +136,8 @@ static void report_all(struct cluster_map *map)
 	for (size_t i = 0; i < map->n_nodes && !map->closing; i++) {
 		struct cluster_node *node = map->nodes[i];
 
-		cluster_node_report(node, node->n_slots > 0 ? "it serves slots" : "it serves no slots any more");
+		cluster_node_report(node, node->n_slots > 0 ? "it serves slots"
+							    : "it serves no slots any more");
 	}
 }
 
@@ -177,9 +179,10 @@ static bool range_parse(const redisReply *item, struct slot_range *ret_range)
 {
 	if (item->type != REDIS_REPLY_ARRAY || item->elements < 3)
 		return false;
-	const redisReply *first = item->element[0], *last = item->element[1], *master = item->element[2];
-	if (first->type != REDIS_REPLY_INTEGER || last->type != REDIS_REPLY_INTEGER || first->integer < 0 ||
-	    first->integer > last->integer || last->integer >= CLUSTER_SLOTS)
+	const redisReply *first = item->element[0], *last = item->element[1],
+			 *master = item->element[2];
+	if (first->type != REDIS_REPLY_INTEGER || last->type != REDIS_REPLY_INTEGER ||
+	    first->integer < 0 || first->integer > last->integer || last->integer >= CLUSTER_SLOTS)
 		return false;
 	if (master->type != REDIS_REPLY_ARRAY || master->elements < 2)
 		return false;
@@ -215,11 +218,12 @@ static bool is_unknown(struct slice host)
 	return slice_equal(host, SLICE("?"));
 }
 
-static void take_range(struct cluster_map *map, const struct slot_range *range, const struct cluster_node *from,
-		       bool *seen)
+static void take_range(struct cluster_map *map, const struct slot_range *range,
+		       const struct cluster_node *from, bool *seen)
 {
 	struct slice host = range->host.len > 0 ? range->host : slice_of(from->host);
-	struct cluster_node *node = is_unknown(host) ? NULL : cluster_map_node(map, host, range->port);
+	struct cluster_node *node =
+		is_unknown(host) ? NULL : cluster_map_node(map, host, range->port);
 
 	for (uint16_t slot = range->first; slot <= range->last; slot++) {
 		set_owner(map, slot, node);
@@ -227,7 +231,8 @@ static void take_range(struct cluster_map *map, const struct slot_range *range, 
 	}
 }
 
-bool cluster_map_load(struct cluster_map *map, const struct redisReply *reply, const struct cluster_node *from)
+bool cluster_map_load(struct cluster_map *map, const struct redisReply *reply,
+		      const struct cluster_node *from)
 {
 	bool seen[CLUSTER_SLOTS] = {false};
 	struct slot_range range;

@@ -60,7 +60,8 @@ void redis_later_close(struct redis_later *later, void (*on_closed)(void *data),
 	answer_all(take_all(later), true);
 }
 
-void redis_later_add(struct redis_later *later, kova_status status, redis_store_reply *on_reply, void *data)
+void redis_later_add(struct redis_later *later, kova_status status, redis_store_reply *on_reply,
+		     void *data)
 {
 	struct redis_later_entry *entry = malloc(sizeof(*entry));
 

@@ -1,27 +1,26 @@
 /*
  * Happy path: waiting → (resolving) → connecting: TCP, TLS, AUTH, SELECT, ROLE, PING → up.
- * A failure on the way, a lost connection, redis_link_drop(): lost(), and connecting again after a back-off.
- * A command that is not answered in time, or an error like LOADING: probing, until a PING is answered in time; when
- * nothing at all is heard for a while, the connection is dropped.
+ * A failure on the way, a lost connection, redis_link_drop(): lost(), and connecting again after a
+ * back-off. A command that is not answered in time, or an error like LOADING: probing, until a PING
+ * is answered in time; when nothing at all is heard for a while, the connection is dropped.
  *
- * Every command that hiredis accepted is a link_call. hiredis calls on_hiredis_reply() exactly once for each, at the
- * latest when it frees the context; that frees the call, and tells its owner unless expire() did that before.
- * hiredis lets go of a context by itself only through on_detached(); we do through disconnect().
+ * Every command that hiredis accepted is a link_call. hiredis calls on_hiredis_reply() exactly once
+ * for each, at the latest when it frees the context; that frees the call, and tells its owner
+ * unless expire() did that before. hiredis lets go of a context by itself only through
+ * on_detached(); we do through disconnect().
  */
 #include "io/redis_link.h"
 
 #include <assert.h>
-#include <fcntl.h>
 #include <hiredis/async.h>
 #include <hiredis/hiredis.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "core/backoff.h"
+#include "io/redis_guard.h"
+#include "io/redis_resolve.h"
 #include "io/redis_store.h"
 #include "io/redis_tls.h"
 #include "io/redis_uv.h"
@@ -30,18 +29,22 @@ enum {
 	RETRY_MIN_MS = 50,
 	RETRY_MAX_MS = 2000,
 	PROBE_MAX_MS = 500,
-	STABLE_MS = 2000,       /* up for so long: the next loss is a new trouble, not the same one again */
-	SILENCE_MIN_MS = 1000,  /* never drop a silent connection before */
+	STABLE_MS =
+		2000, /* up for so long: the next loss is a new trouble, not the same one again */
+	SILENCE_MIN_MS = 1000, /* never drop a silent connection before */
 	SILENCE_TIMEOUTS = 4,
-	REPLY_ELEMENTS_MAX = 1 << 18, /* of one array; the largest that we ask for is CLUSTER SLOTS */
-	KEEPALIVE_IDLE_S = 15,
-	KEEPALIVE_INTERVAL_S = 5,
-	KEEPALIVE_COUNT = 3,
 };
 
 #define NEVER UINT64_MAX
 
-enum link_state { LINK_WAITING, LINK_RESOLVING, LINK_CONNECTING, LINK_UP, LINK_PROBING, LINK_CLOSED };
+enum link_state {
+	LINK_WAITING,
+	LINK_RESOLVING,
+	LINK_CONNECTING,
+	LINK_UP,
+	LINK_PROBING,
+	LINK_CLOSED
+};
 
 struct call_node {
 	struct call_node *prev, *next;
@@ -62,14 +65,15 @@ struct redis_link {
 	uv_timer_t timer; /* the only one: see next_event() */
 	uint64_t armed_ms;
 	uv_idle_t turn; /* carries out redis_link_drop() */
-	uv_getaddrinfo_t resolve;
+	struct redis_resolve resolve;
 	bool resolving;
-	bool outdated; /* … the name of another server than the one that is wanted now */
+	bool outdated;     /* … the name of another server than the one that is wanted now */
 	unsigned resolved; /* how often: the next address of a name is tried each time */
 	unsigned handles_open;
 
 	enum link_state state;
-	uint64_t at_ms; /* waiting: connect; connecting: give up; probing: send a PING; else NEVER */
+	uint64_t
+		at_ms; /* waiting: connect; connecting: give up; probing: send a PING; else NEVER */
 	enum { NOT_YET, REPORTED_DOWN, REPORTED_UP } reported;
 	struct backoff retry, probe;
 	bool hurry; /* lost on purpose: connect again at once */
@@ -78,13 +82,11 @@ struct redis_link {
 	redisAsyncContext *ac; /* NULL: none, or hiredis is freeing it */
 	struct redis_uv *uv;
 	bool doomed; /* to be dropped in the next turn */
-	bool stray;  /* the server sent a reply that nobody had asked for */
 	bool probing;
-	const struct redisReplyObjectFunctions *reply_functions; /* hiredis' own */
-	unsigned expected;      /* replies that have not begun to arrive */
-	unsigned in_flight;     /* link_calls */
-	uint64_t in_time_ms;    /* when a reply last came in time */
-	uint64_t silent_ms;     /* nothing was heard since then, while something was asked */
+	struct redis_guard guard; /* counts the replies */
+	unsigned in_flight;       /* link_calls */
+	uint64_t in_time_ms;      /* when a reply last came in time */
+	uint64_t silent_ms;       /* nothing was heard since then, while something was asked */
 	struct call_node waiting; /* by deadline */
 	char why[256];
 
@@ -103,10 +105,7 @@ static void link_handle_gone(struct redis_link *link)
 	void (*on_closed)(void *) = link->on_closed;
 	void *data = link->closed_data;
 
-	free((char *)link->options.path);
-	free((char *)link->options.host);
-	free((char *)link->options.user);
-	free((char *)link->options.password);
+	redis_link_options_release(&link->options);
 	free(link);
 	if (on_closed != NULL)
 		on_closed(data);
@@ -139,7 +138,8 @@ static void on_timer(uv_timer_t *timer);
 static struct link_call *first_waiting(const struct redis_link *link)
 {
 	/* node is the first member of link_call */
-	return link->waiting.next != &link->waiting ? (struct link_call *)(void *)link->waiting.next : NULL;
+	return link->waiting.next != &link->waiting ? (struct link_call *)(void *)link->waiting.next
+						    : NULL;
 }
 
 static uint64_t silence_limit_ms(const struct redis_link *link)
@@ -190,7 +190,8 @@ static void call_insert(struct redis_link *link, struct link_call *call)
 {
 	struct call_node *after = link->waiting.prev;
 
-	while (after != &link->waiting && ((struct link_call *)(void *)after)->deadline_ms > call->deadline_ms)
+	while (after != &link->waiting &&
+	       ((struct link_call *)(void *)after)->deadline_ms > call->deadline_ms)
 		after = after->prev;
 	call->node.prev = after;
 	call->node.next = after->next;
@@ -218,6 +219,22 @@ static void heard(struct redis_link *link, bool in_time)
 		wait_until(link, now); /* it lives again: ask at once */
 }
 
+static redis_link_reply on_probe;
+
+#define PROBE_TEXT "kova-probe-" /* with the probe's deadline, which no two share */
+
+/* A reply is another call's: one was lost on the way, and each that follows comes to the call before its own. A probe's
+ * reply says which one it answers; the commands' replies are for their owners to judge. */
+static bool is_out_of_step(const struct link_call *call, const redisReply *reply)
+{
+	size_t len = sizeof PROBE_TEXT - 1;
+	uint64_t own = call->on_reply == on_probe ? call->deadline_ms : 0;
+
+	return reply->type == REDIS_REPLY_STRING && reply->len > len &&
+	       memcmp(reply->str, PROBE_TEXT, len) == 0 &&
+	       strtoull(reply->str + len, NULL, 10) != own;
+}
+
 static void on_hiredis_reply(redisAsyncContext *ac, void *reply_, void *data)
 {
 	struct link_call *call = data;
@@ -232,6 +249,10 @@ static void on_hiredis_reply(redisAsyncContext *ac, void *reply_, void *data)
 	if (reply == NULL || ac != link->ac || link->doomed) {
 		reply = NULL;
 		status = link->state == LINK_CLOSED ? KOVA_ECLOSED : KOVA_ECONN;
+	} else if (is_out_of_step(call, reply)) {
+		redis_link_drop(link, "a reply was lost on the way");
+		reply = NULL;
+		status = KOVA_ECONN;
 	} else {
 		status = reply->type == REDIS_REPLY_ERROR ? KOVA_EREPLY : KOVA_OK;
 		heard(link, waiting && uv_now(link->loop) <= call->deadline_ms);
@@ -252,21 +273,22 @@ static kova_status send_command(struct redis_link *link, struct slice command, u
 		return KOVA_ENOMEM;
 	*call = (struct link_call){
 		.link = link, .deadline_ms = deadline_ms, .on_reply = on_reply, .data = data};
-	if (redisAsyncFormattedCommand(link->ac, on_hiredis_reply, call, command.ptr, command.len) != REDIS_OK) {
+	if (redisAsyncFormattedCommand(link->ac, on_hiredis_reply, call, command.ptr,
+				       command.len) != REDIS_OK) {
 		free(call);
 		return KOVA_ENOMEM;
 	}
 	if (link->in_flight++ == 0)
 		link->silent_ms = uv_now(link->loop);
-	link->expected++;
+	link->guard.expected++;
 	call_insert(link, call);
 	arm_for(link, deadline_ms);
 	return KOVA_OK;
 }
 
 /* `argv` ends with NULL */
-static kova_status send_words(struct redis_link *link, const char *const *argv, uint64_t deadline_ms,
-			      redis_link_reply *on_reply)
+static kova_status send_words(struct redis_link *link, const char *const *argv,
+			      uint64_t deadline_ms, redis_link_reply *on_reply)
 {
 	const char *words[4];
 	char *command = NULL;
@@ -280,8 +302,8 @@ static kova_status send_words(struct redis_link *link, const char *const *argv, 
 	long long len = redisFormatCommandArgv(&command, n, words, NULL);
 	if (len < 0)
 		return KOVA_ENOMEM;
-	kova_status status =
-		send_command(link, (struct slice){command, (size_t)len}, deadline_ms, on_reply, link);
+	kova_status status = send_command(link, (struct slice){command, (size_t)len}, deadline_ms,
+					  on_reply, link);
 	redisFreeCommand(command);
 	return status;
 }
@@ -308,7 +330,9 @@ static void lost(struct redis_link *link, const char *why)
 	report(link, false);
 }
 
-/* Ends the connection ourselves; from a callback of hiredis the context is freed when that returns. */
+/*
+ * Ends the connection ourselves; from a callback of hiredis the context is freed when that returns.
+ */
 static void disconnect(struct redis_link *link, const char *why)
 {
 	redisAsyncContext *ac = link->ac;
@@ -318,22 +342,26 @@ static void disconnect(struct redis_link *link, const char *why)
 		redisAsyncFree(ac);
 }
 
-/* Why hiredis gave up. With TLS 1.3 a refused client certificate shows only now, and a reset may hide the alert. */
+/*
+ * Why hiredis gave up. With TLS 1.3 a refused client certificate shows only now, and a reset may
+ * hide the alert.
+ */
 static void say_why_detached(struct redis_link *link)
 {
 	const char *tls = link->options.tls != NULL ? redis_tls_error() : NULL;
-	const char *text = link->ac->errstr != NULL && link->ac->errstr[0] != '\0' ? link->ac->errstr
-										     : "connection lost";
+	const char *text = link->ac->errstr != NULL && link->ac->errstr[0] != '\0'
+				   ? link->ac->errstr
+				   : "connection lost";
 
 	if (link->doomed)
 		return; /* said already */
-	if (link->stray)
+	if (link->guard.stray)
 		say_why(link, "the server sent a reply that was not asked for");
 	else if (tls != NULL)
 		snprintf(link->why, sizeof link->why, "TLS: %s", tls);
 	else if (link->options.tls != NULL && link->state == LINK_CONNECTING)
-		snprintf(link->why, sizeof link->why, "TLS: %s (is our certificate one that the server accepts?)",
-			 text);
+		snprintf(link->why, sizeof link->why,
+			 "TLS: %s (is our certificate one that the server accepts?)", text);
 	else
 		say_why(link, text);
 }
@@ -405,7 +433,8 @@ static void on_select(kova_status status, const redisReply *reply, void *data)
 static void on_role(kova_status status, const redisReply *reply, void *data)
 {
 	if (status == KOVA_OK && reply->type == REDIS_REPLY_ARRAY && reply->elements > 0 &&
-	    reply->element[0]->type == REDIS_REPLY_STRING && strcmp(reply->element[0]->str, "master") != 0)
+	    reply->element[0]->type == REDIS_REPLY_STRING &&
+	    strcmp(reply->element[0]->str, "master") != 0)
 		disconnect(data, "the server is a replica");
 }
 
@@ -430,9 +459,11 @@ static kova_status log_in(struct redis_link *link)
 
 	snprintf(db, sizeof db, "%u", (unsigned)o->db);
 	if (o->password != NULL && o->user != NULL)
-		status = send_words(link, (const char *[]){"AUTH", o->user, o->password, NULL}, NEVER, on_auth);
+		status = send_words(link, (const char *[]){"AUTH", o->user, o->password, NULL},
+				    NEVER, on_auth);
 	else if (o->password != NULL)
-		status = send_words(link, (const char *[]){"AUTH", o->password, NULL}, NEVER, on_auth);
+		status = send_words(link, (const char *[]){"AUTH", o->password, NULL}, NEVER,
+				    on_auth);
 	if (status == KOVA_OK && o->db != 0)
 		status = send_words(link, (const char *[]){"SELECT", db, NULL}, NEVER, on_select);
 	if (status == KOVA_OK && o->want_master)
@@ -440,76 +471,6 @@ static kova_status log_in(struct redis_link *link)
 	if (status == KOVA_OK)
 		status = send_words(link, (const char *[]){"PING", NULL}, NEVER, on_last);
 	return status;
-}
-
-/* ---- a reply that nobody asked for ----
- * hiredis asserts that there is none. What a server sends must not end the process, so each reply is checked where
- * hiredis begins to build it.
- */
-
-static bool is_expected(const redisReadTask *task)
-{
-	struct redis_link *link = task->privdata;
-
-	if (task->parent != NULL)
-		return true;
-	if (link->expected == 0)
-		return !(link->stray = true);
-	link->expected--;
-	return true;
-}
-
-static const struct redisReplyObjectFunctions *functions_of(const redisReadTask *task)
-{
-	return ((struct redis_link *)task->privdata)->reply_functions;
-}
-
-static void *create_string(const redisReadTask *task, char *str, size_t len)
-{
-	return is_expected(task) ? functions_of(task)->createString(task, str, len) : NULL;
-}
-
-static void *create_array(const redisReadTask *task, size_t elements)
-{
-	return is_expected(task) ? functions_of(task)->createArray(task, elements) : NULL;
-}
-
-static void *create_integer(const redisReadTask *task, long long value)
-{
-	return is_expected(task) ? functions_of(task)->createInteger(task, value) : NULL;
-}
-
-static void *create_double(const redisReadTask *task, double value, char *str, size_t len)
-{
-	return is_expected(task) ? functions_of(task)->createDouble(task, value, str, len) : NULL;
-}
-
-static void *create_nil(const redisReadTask *task)
-{
-	return is_expected(task) ? functions_of(task)->createNil(task) : NULL;
-}
-
-static void *create_bool(const redisReadTask *task, int value)
-{
-	return is_expected(task) ? functions_of(task)->createBool(task, value) : NULL;
-}
-
-static void guard_replies(struct redis_link *link, redisReader *reader)
-{
-	static redisReplyObjectFunctions guarded = {
-		.createString = create_string,
-		.createArray = create_array,
-		.createInteger = create_integer,
-		.createDouble = create_double,
-		.createNil = create_nil,
-		.createBool = create_bool,
-		.freeObject = freeReplyObject,
-	};
-
-	link->reply_functions = reader->fn;
-	reader->fn = &guarded;
-	reader->privdata = link;
-	reader->maxelements = REPLY_ELEMENTS_MAX;
 }
 
 /* ---- connecting ---- */
@@ -521,10 +482,12 @@ static void on_connected(const redisAsyncContext *ac, int status)
 	if (ac != link->ac)
 		return;
 	if (status != REDIS_OK) {
-		lost(link, ac->errstr != NULL && ac->errstr[0] != '\0' ? ac->errstr : "could not connect");
+		lost(link, ac->errstr != NULL && ac->errstr[0] != '\0' ? ac->errstr
+								       : "could not connect");
 		return; /* hiredis frees the context */
 	}
-	if (link->options.tls != NULL && !redis_tls_begin(link->options.tls, &link->ac->c, link->options.host)) {
+	if (link->options.tls != NULL &&
+	    !redis_tls_begin(link->options.tls, &link->ac->c, link->options.host)) {
 		const char *why = redis_tls_error();
 		disconnect(link, why != NULL ? why : "TLS could not begin");
 	} else if (log_in(link) != KOVA_OK) {
@@ -532,41 +495,28 @@ static void on_connected(const redisAsyncContext *ac, int status)
 	}
 }
 
-static void set_socket_options(const redisAsyncContext *ac)
-{
-	int on = 1, idle = KEEPALIVE_IDLE_S, interval = KEEPALIVE_INTERVAL_S, count = KEEPALIVE_COUNT;
-
-	fcntl(ac->c.fd, F_SETFD, FD_CLOEXEC);
-	if (ac->c.connection_type != REDIS_CONN_TCP)
-		return;
-	/* Each only helps to notice sooner: none is worth failing for. */
-	setsockopt(ac->c.fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-	setsockopt(ac->c.fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
-	setsockopt(ac->c.fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
-	setsockopt(ac->c.fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
-}
-
 /* Gives `ac` to the loop and to the link, or frees it. */
 static void adopt(struct redis_link *link, redisAsyncContext *ac)
 {
 	const struct redis_uv_events events = {on_detached, on_adapter_gone, link};
 
-	if (ac == NULL || ac->err != 0 || redis_uv_attach(link->loop, ac, &events, &link->uv) != KOVA_OK) {
+	if (ac == NULL || ac->err != 0 ||
+	    redis_uv_attach(link->loop, ac, &events, &link->uv) != KOVA_OK) {
 		lost(link, ac != NULL && ac->err != 0 ? ac->errstr : "the socket can't be watched");
 		redisAsyncFree(ac);
 		return;
 	}
 	link->handles_open++;
 	link->ac = ac;
-	link->doomed = link->stray = link->probing = false;
-	link->expected = 0;
+	link->doomed = link->probing = false;
 	ac->data = link;
-	guard_replies(link, ac->c.reader);
-	set_socket_options(ac);
+	redis_guard_start(&link->guard, ac->c.reader);
 	redisAsyncSetConnectCallback(ac, on_connected);
 }
 
-/* `address`: numeric, so that hiredis does not go and ask a name server, which would stop the loop. */
+/*
+ * `address`: numeric, so that hiredis does not go and ask a name server, which would stop the loop.
+ */
 static void connect_to(struct redis_link *link, const char *address)
 {
 	redisOptions options = {0};
@@ -579,52 +529,30 @@ static void connect_to(struct redis_link *link, const char *address)
 	adopt(link, redisAsyncConnectWithOptions(&options));
 }
 
-/* The name's addresses in turn, one a try. */
-static bool choose_address(struct redis_link *link, const struct addrinfo *all, char *ret_address, size_t size)
-{
-	const struct addrinfo *one = all;
-	unsigned n = 0;
-
-	for (const struct addrinfo *a = all; a != NULL; a = a->ai_next)
-		n++;
-	if (n == 0)
-		return false;
-	for (unsigned i = link->resolved++ % n; i > 0; i--)
-		one = one->ai_next;
-	return getnameinfo(one->ai_addr, one->ai_addrlen, ret_address, (socklen_t)size, NULL, 0,
-			   NI_NUMERICHOST) == 0;
-}
-
 static void resolve(struct redis_link *link);
 
-static void on_resolved(uv_getaddrinfo_t *req, int status, struct addrinfo *all)
+static void on_resolved(int status, const char *address, void *data)
 {
-	struct redis_link *link = req->data;
-	char address[64 + 32]; /* INET6_ADDRSTRLEN and a scope */
-
+	struct redis_link *link = data;
 	bool outdated = link->outdated;
 
 	link->resolving = link->outdated = false;
-	if (link->state == LINK_RESOLVING && outdated) {
+	if (link->state == LINK_RESOLVING && outdated)
 		resolve(link);
-	} else if (link->state == LINK_RESOLVING) {
-		if (status == 0 && choose_address(link, all, address, sizeof address))
-			connect_to(link, address);
-		else
-			lost(link, status != 0 ? uv_strerror(status) : "the name has no address");
-	}
-	uv_freeaddrinfo(all);
+	else if (link->state == LINK_RESOLVING && address != NULL)
+		connect_to(link, address);
+	else if (link->state == LINK_RESOLVING)
+		lost(link, status != 0 ? uv_strerror(status) : "the name has no address");
 	link_handle_gone(link);
 }
 
 static void resolve(struct redis_link *link)
 {
-	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
-
 	link->state = LINK_RESOLVING;
 	if (link->resolving)
 		return; /* of the last try; its answer is as good */
-	int r = uv_getaddrinfo(link->loop, &link->resolve, on_resolved, link->options.host, NULL, &hints);
+	int r = redis_resolve(&link->resolve, link->loop, link->options.host, link->resolved++,
+			      on_resolved, link);
 	if (r != 0) {
 		lost(link, uv_strerror(r));
 		return;
@@ -633,17 +561,10 @@ static void resolve(struct redis_link *link)
 	link->handles_open++;
 }
 
-static bool is_numeric(const char *host)
-{
-	unsigned char address[16];
-
-	return uv_inet_pton(AF_INET, host, address) == 0 || uv_inet_pton(AF_INET6, host, address) == 0;
-}
-
 static void start_connecting(struct redis_link *link)
 {
 	link->at_ms = uv_now(link->loop) + link->options.connect_timeout_ms;
-	if (link->options.path != NULL || is_numeric(link->options.host))
+	if (link->options.path != NULL || redis_is_address(link->options.host))
 		connect_to(link, link->options.host);
 	else
 		resolve(link);
@@ -678,9 +599,13 @@ static void probe(struct redis_link *link, uint64_t now)
 			 (unsigned long long)(now - link->silent_ms));
 		disconnect(link, link->why);
 	} else if (!link->probing && now >= link->at_ms) {
+		uint64_t deadline_ms = now + link->options.timeout_ms;
+		char text[sizeof PROBE_TEXT + 20];
+
+		snprintf(text, sizeof text, PROBE_TEXT "%llu", (unsigned long long)deadline_ms);
 		link->at_ms = NEVER;
 		link->probing = true;
-		if (send_words(link, (const char *[]){"PING", NULL}, now + link->options.timeout_ms, on_probe) !=
+		if (send_words(link, (const char *[]){"PING", text, NULL}, deadline_ms, on_probe) !=
 		    KOVA_OK)
 			on_probe(KOVA_ENOMEM, NULL, link);
 	}
@@ -706,13 +631,15 @@ static void expire(struct redis_link *link, uint64_t now)
 		return;
 	/* The loop may have been late itself: what is there already counts. */
 	redis_uv_drain(link->uv);
-	while (link->state != LINK_CLOSED && (call = first_waiting(link)) != NULL && call->deadline_ms <= now) {
+	while (link->state != LINK_CLOSED && (call = first_waiting(link)) != NULL &&
+	       call->deadline_ms <= now) {
 		redis_link_reply *on_reply = call->on_reply;
 		void *data = call->data;
 
 		call_remove(call); /* hiredis still has it; but it may be freed in doubt() */
 		link->options.counters->timeouts++;
-		if (link->state == LINK_UP && now - link->in_time_ms >= link->options.timeout_ms / 2) {
+		if (link->state == LINK_UP &&
+		    now - link->in_time_ms >= link->options.timeout_ms / 2) {
 			snprintf(link->why, sizeof link->why, "no answer within %llu ms",
 				 (unsigned long long)link->options.timeout_ms);
 			doubt(link);
@@ -732,7 +659,8 @@ static void on_timer(uv_timer_t *timer)
 		expire(link, now);
 	if (link->state == LINK_WAITING && now >= link->at_ms)
 		start_connecting(link);
-	else if ((link->state == LINK_RESOLVING || link->state == LINK_CONNECTING) && now >= link->at_ms)
+	else if ((link->state == LINK_RESOLVING || link->state == LINK_CONNECTING) &&
+		 now >= link->at_ms)
 		give_up_connecting(link);
 	else if (link->state == LINK_PROBING)
 		probe(link, now);
@@ -750,26 +678,6 @@ static void on_turn(uv_idle_t *turn)
 
 /* ---- the interface ---- */
 
-static bool copy_text(const char **text)
-{
-	if (*text == NULL)
-		return true;
-	*text = strdup(*text);
-	return *text != NULL;
-}
-
-static bool copy_options(struct redis_link *link, const struct redis_link_options *options)
-{
-	struct redis_link_options *o = &link->options;
-
-	*o = *options;
-	/* All four, so that each is either a copy or NULL. */
-	bool whole = copy_text(&o->path);
-	whole = copy_text(&o->host) && whole;
-	whole = copy_text(&o->user) && whole;
-	return copy_text(&o->password) && whole;
-}
-
 static uint64_t random_seed(void)
 {
 	uint64_t seed;
@@ -784,21 +692,19 @@ struct redis_link *redis_link_new(uv_loop_t *loop, const struct redis_link_optio
 	struct redis_link *link = calloc(1, sizeof(*link));
 
 	assert((options->path != NULL) != (options->host != NULL));
-	assert(options->timeout_ms > 0 && options->connect_timeout_ms > 0 && options->counters != NULL);
+	assert(options->timeout_ms > 0 && options->connect_timeout_ms > 0 &&
+	       options->counters != NULL);
 	if (link == NULL)
 		return NULL;
-	if (!copy_options(link, options)) {
-		free((char *)link->options.path);
-		free((char *)link->options.host);
-		free((char *)link->options.user);
-		free((char *)link->options.password);
+	link->options = *options;
+	if (!redis_link_options_own(&link->options)) {
 		free(link);
 		return NULL;
 	}
 	link->loop = loop;
 	uv_timer_init(loop, &link->timer);
 	uv_idle_init(loop, &link->turn);
-	link->timer.data = link->turn.data = link->resolve.data = link;
+	link->timer.data = link->turn.data = link;
 	link->handles_open = 2;
 	link->waiting.prev = link->waiting.next = &link->waiting;
 	backoff_init(&link->retry, RETRY_MIN_MS, RETRY_MAX_MS, random_seed());
@@ -820,7 +726,7 @@ void redis_link_close(struct redis_link *link, void (*on_closed)(void *data), vo
 	uv_close((uv_handle_t *)&link->timer, on_handle_closed);
 	uv_close((uv_handle_t *)&link->turn, on_handle_closed);
 	if (link->resolving)
-		uv_cancel((uv_req_t *)&link->resolve); /* on_resolved() comes in any case */
+		redis_resolve_cancel(&link->resolve); /* on_resolved() comes in any case */
 	if (ac != NULL)
 		redisAsyncFree(ac);
 }
@@ -828,11 +734,6 @@ void redis_link_close(struct redis_link *link, void (*on_closed)(void *data), vo
 bool redis_link_up(const struct redis_link *link)
 {
 	return link->state == LINK_UP && !link->doomed;
-}
-
-unsigned redis_link_in_flight(const struct redis_link *link)
-{
-	return link->in_flight;
 }
 
 kova_status redis_link_call(struct redis_link *link, struct slice command, uint64_t deadline_ms,

@@ -1,10 +1,11 @@
 /*
- * A link to each sentinel → SENTINEL GET-MASTER-ADDR-BY-NAME, every second, four times a second while the master is
- * not up → decide() → on_master().
+ * A link to each sentinel → SENTINEL GET-MASTER-ADDR-BY-NAME, every second, four times a second
+ * while the master is not up → decide() → on_master().
  *
- * During a failover the sentinels may disagree. The address that most of them name wins, among equals the newest
- * news. A master that answers is left only for one that more sentinels name: a sentinel that was cut off and knows old
- * things moves nobody. (Whether the server is a master is asked again by the link itself, with ROLE.)
+ * During a failover the sentinels may disagree. The address that most of them name wins, among
+ * equals the newest news. A master that answers is left only for one that more sentinels name: a
+ * sentinel that was cut off and knows old things moves nobody. (Whether the server is a master is
+ * asked again by the link itself, with ROLE.)
  */
 #include "io/redis_sentinel.h"
 
@@ -21,9 +22,9 @@
 enum {
 	ASK_MS = 1000,
 	ASK_IN_DOUBT_MS = 250,
-	ASK_LEAST_MS = 100,   /* between two askings, whatever happens */
+	ASK_LEAST_MS = 100, /* between two askings, whatever happens */
 	ANSWER_MAX_AGE_MS = 3000,
-	PATIENCE_MS = 500,    /* a sentinel may be farther away than a Redis whose time-out was set for decisions */
+	PATIENCE_MS = 500, /* a sentinel may be farther away than the Redis that decides */
 	HOST_MAX = 256,
 };
 
@@ -68,7 +69,8 @@ static bool same(const struct address *a, const struct address *b)
 
 /* ---- what they say ---- */
 
-static unsigned votes_for(const struct redis_sentinel *s, const struct address *address, uint64_t *ret_since_ms)
+static unsigned votes_for(const struct redis_sentinel *s, const struct address *address,
+			  uint64_t *ret_since_ms)
 {
 	uint64_t now = uv_now(s->loop), since = 0;
 	unsigned votes = 0;
@@ -120,10 +122,12 @@ static bool answer_parse(const redisReply *reply, struct address *ret_address)
 	uint16_t port;
 
 	if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
-	    reply->element[0]->type != REDIS_REPLY_STRING || reply->element[1]->type != REDIS_REPLY_STRING ||
-	    reply->element[0]->len >= HOST_MAX || reply->element[0]->len == 0)
+	    reply->element[0]->type != REDIS_REPLY_STRING ||
+	    reply->element[1]->type != REDIS_REPLY_STRING || reply->element[0]->len >= HOST_MAX ||
+	    reply->element[0]->len == 0)
 		return false;
-	int len = snprintf(text, sizeof text, "%s:%s", reply->element[0]->str, reply->element[1]->str);
+	int len = snprintf(text, sizeof text, "%s:%s", reply->element[0]->str,
+			   reply->element[1]->str);
 	if (len < 0 || (size_t)len >= sizeof text ||
 	    redis_address_parse((struct slice){text, (size_t)len}, &host, &port) != KOVA_OK)
 		return false;
@@ -144,7 +148,8 @@ static void on_answer(kova_status status, const redisReply *reply, void *data)
 		return;
 	if (status != KOVA_OK || !answer_parse(reply, &named)) {
 		log_event(LOG_WARN, "redis_sentinel", "a sentinel does not name a master",
-			  LOG_TEXT_FIELD("why", status == KOVA_EREPLY ? reply->str : "it does not know it"));
+			  LOG_TEXT_FIELD("why", status == KOVA_EREPLY ? reply->str
+								      : "it does not know it"));
 		return;
 	}
 	peer->named_ms = uv_now(s->loop);
@@ -164,7 +169,8 @@ static void ask_peer(struct peer *peer)
 
 	if (peer->asking || !redis_link_up(peer->link))
 		return;
-	peer->asking = redis_link_call(peer->link, command, uv_now(s->loop) + PATIENCE_MS, on_answer, peer) == KOVA_OK;
+	peer->asking = redis_link_call(peer->link, command, uv_now(s->loop) + PATIENCE_MS,
+				       on_answer, peer) == KOVA_OK;
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -196,7 +202,8 @@ static void on_peer_changed(bool up, const char *why, void *data)
 	if (up)
 		ask_peer(peer);
 	else
-		log_event(LOG_WARN, "redis_sentinel", "a sentinel can't be asked", LOG_TEXT_FIELD("why", why));
+		log_event(LOG_WARN, "redis_sentinel", "a sentinel can't be asked",
+			  LOG_TEXT_FIELD("why", why));
 }
 
 /* ---- life ---- */
@@ -226,15 +233,15 @@ static void on_timer_closed(uv_handle_t *handle)
 	on_part_closed(handle->data);
 }
 
-static bool start_peer(struct redis_sentinel *s, struct peer *peer, const struct redis_link_options *base,
-		       const char *address)
+static bool start_peer(struct redis_sentinel *s, struct peer *peer,
+		       const struct redis_link_options *base, const char *address)
 {
 	struct redis_link_options options = *base;
 	struct slice host;
 	char text[HOST_MAX];
 
-	if (redis_address_parse(slice_of(address), &host, &options.port) != KOVA_OK || host.len == 0 ||
-	    host.len >= sizeof text)
+	if (redis_address_parse(slice_of(address), &host, &options.port) != KOVA_OK ||
+	    host.len == 0 || host.len >= sizeof text)
 		return false;
 	memcpy(text, host.ptr, host.len);
 	text[host.len] = '\0';
@@ -252,12 +259,13 @@ static bool start_peer(struct redis_sentinel *s, struct peer *peer, const struct
 	return peer->link != NULL;
 }
 
-static bool start_peers(struct redis_sentinel *s, const struct redis_link_options *base, char *const *addresses,
-			size_t n_addresses)
+static bool start_peers(struct redis_sentinel *s, const struct redis_link_options *base,
+			char *const *addresses, size_t n_addresses)
 {
 	for (size_t i = 0; i < n_addresses; i++) {
 		if (!start_peer(s, &s->peers[i], base, addresses[i])) {
-			log_event(LOG_ERROR, "redis_sentinel", "a sentinel's address is not host:port",
+			log_event(LOG_ERROR, "redis_sentinel",
+				  "a sentinel's address is not host:port",
 				  LOG_TEXT_FIELD("address", addresses[i]));
 			return false;
 		}
@@ -268,8 +276,9 @@ static bool start_peers(struct redis_sentinel *s, const struct redis_link_option
 }
 
 struct redis_sentinel *redis_sentinel_new(uv_loop_t *loop, const struct redis_link_options *base,
-					  const char *master, char *const *addresses, size_t n_addresses,
-					  redis_sentinel_master *on_master, void *data)
+					  const char *master, char *const *addresses,
+					  size_t n_addresses, redis_sentinel_master *on_master,
+					  void *data)
 {
 	struct redis_sentinel *s = calloc(1, sizeof(*s));
 

@@ -1,9 +1,10 @@
 /*
- * The shape of the store decides once, in redis_store_new(), who answers: a Cluster has its own file; everything else
- * is one link, whose address the sentinels may change.
+ * The shape of the store decides once, in redis_store_new(), who answers: a Cluster has its own
+ * file; everything else is one link, whose address the sentinels may change.
  *
- * A call on the link: link up → sent → the reply, looked at for what it says about the server (READONLY: find the
- * master; LOADING and its like: probe) → the caller. Link down → KOVA_ECONN in the next turn. Nothing is sent twice.
+ * A call on the link: link up → sent → the reply, looked at for what it says about the server
+ * (READONLY: find the master; LOADING and its like: probe) → the caller. Link down → KOVA_ECONN in
+ * the next turn. Nothing is sent twice.
  */
 #include "io/redis_store.h"
 
@@ -23,7 +24,6 @@
 
 struct redis_store {
 	uv_loop_t *loop;
-	enum redis_mode mode;
 	uint64_t timeout_ms;
 	struct redis_tls *tls;
 	struct redis_counters counters;
@@ -52,10 +52,7 @@ struct store_call {
 static void store_free(struct redis_store *s)
 {
 	redis_tls_free(s->tls);
-	free((char *)s->base.path);
-	free((char *)s->base.host);
-	free((char *)s->base.user);
-	free((char *)s->base.password);
+	redis_link_options_release(&s->base);
 	free(s);
 }
 
@@ -116,7 +113,8 @@ static void on_link_reply(kova_status status, const struct redisReply *reply, vo
 	call.on_reply(status, reply, call.data);
 }
 
-static void link_call(struct redis_store *s, struct slice command, redis_store_reply *on_reply, void *data)
+static void link_call(struct redis_store *s, struct slice command, redis_store_reply *on_reply,
+		      void *data)
 {
 	struct store_call *call;
 
@@ -130,8 +128,8 @@ static void link_call(struct redis_store *s, struct slice command, redis_store_r
 		return;
 	}
 	*call = (struct store_call){s, on_reply, data};
-	kova_status status =
-		redis_link_call(s->link, command, uv_now(s->loop) + s->timeout_ms, on_link_reply, call);
+	kova_status status = redis_link_call(s->link, command, uv_now(s->loop) + s->timeout_ms,
+					     on_link_reply, call);
 	if (status != KOVA_OK) {
 		free(call);
 		redis_later_add(&s->later, status, on_reply, data);
@@ -152,8 +150,8 @@ static void on_master(const char *host, uint16_t port, void *data)
 	struct redis_store *s = data;
 	bool well;
 
-	log_event(LOG_INFO, "redis_master", "the sentinels named the master", LOG_TEXT_FIELD("host", host),
-		  LOG_INT_FIELD("port", port));
+	log_event(LOG_INFO, "redis_master", "the sentinels named the master",
+		  LOG_TEXT_FIELD("host", host), LOG_INT_FIELD("port", port));
 	if (s->link != NULL) {
 		well = redis_link_retarget(s->link, host, port);
 	} else {
@@ -171,21 +169,14 @@ static void on_master(const char *host, uint16_t port, void *data)
 
 /* ---- starting ---- */
 
-static bool copy_text(const char *text, const char **ret_copy)
-{
-	if (text == NULL)
-		return true;
-	*ret_copy = strdup(text);
-	return *ret_copy != NULL;
-}
-
 static bool start_tls(struct redis_store *s, const struct redis_conf *conf)
 {
 	const char *why;
 
 	s->tls = redis_tls_new(conf->ca, conf->cert, conf->key, &why);
 	if (s->tls == NULL)
-		log_event(LOG_ERROR, "redis_tls", "TLS towards Redis can't be set up", LOG_TEXT_FIELD("why", why));
+		log_event(LOG_ERROR, "redis_tls", "TLS towards Redis can't be set up",
+			  LOG_TEXT_FIELD("why", why));
 	s->base.tls = s->tls;
 	return s->tls != NULL;
 }
@@ -193,6 +184,8 @@ static bool start_tls(struct redis_store *s, const struct redis_conf *conf)
 static bool start_base(struct redis_store *s, const struct redis_conf *conf)
 {
 	s->base = (struct redis_link_options){
+		.user = conf->user,
+		.password = conf->password,
 		.timeout_ms = conf->timeout_ms,
 		.connect_timeout_ms = conf->connect_timeout_ms,
 		.want_master = true,
@@ -200,7 +193,7 @@ static bool start_base(struct redis_store *s, const struct redis_conf *conf)
 		.on_changed = on_link_changed,
 		.data = s,
 	};
-	return copy_text(conf->user, &s->base.user) && copy_text(conf->password, &s->base.password);
+	return redis_link_options_own(&s->base);
 }
 
 /* What `conf` says of user and password goes before what the URL says. */
@@ -242,8 +235,8 @@ static bool start_sentinel(struct redis_store *s, const struct redis_conf *conf)
 {
 	if (!start_tls_if_meant(s, conf))
 		return false;
-	s->sentinel = redis_sentinel_new(s->loop, &s->base, conf->master, conf->addresses, conf->n_addresses,
-					 on_master, s);
+	s->sentinel = redis_sentinel_new(s->loop, &s->base, conf->master, conf->addresses,
+					 conf->n_addresses, on_master, s);
 	if (s->sentinel == NULL)
 		return false;
 	s->parts_open++;
@@ -254,7 +247,8 @@ static bool start_cluster(struct redis_store *s, const struct redis_conf *conf)
 {
 	if (!start_tls_if_meant(s, conf))
 		return false;
-	s->cluster = redis_cluster_new(s->loop, &s->base, conf->addresses, conf->n_addresses, s->on_changed, s->data);
+	s->cluster = redis_cluster_new(s->loop, &s->base, conf->addresses, conf->n_addresses,
+				       s->on_changed, s->data);
 	if (s->cluster == NULL)
 		return false;
 	s->parts_open++;
@@ -286,7 +280,6 @@ struct redis_store *redis_store_new(uv_loop_t *loop, const struct redis_conf *co
 	if (s == NULL)
 		return NULL;
 	s->loop = loop;
-	s->mode = conf->mode;
 	s->timeout_ms = conf->timeout_ms;
 	s->on_changed = on_changed;
 	s->data = data;
@@ -355,15 +348,6 @@ void redis_store_reset(struct redis_store *s, uint16_t slot, const char *why)
 		redis_cluster_reset(s->cluster, slot, why);
 	else if (s->link != NULL)
 		redis_link_drop(s->link, why);
-}
-
-unsigned redis_store_broadcast(struct redis_store *s, struct slice command,
-			       redis_store_reply *on_reply, void *data)
-{
-	if (s->cluster != NULL && !s->closing)
-		return redis_cluster_broadcast(s->cluster, command, on_reply, data);
-	redis_store_call(s, 0, command, on_reply, data);
-	return 1;
 }
 
 struct redis_counters redis_store_counters(const struct redis_store *s)

@@ -6,7 +6,8 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <stdlib.h>
-#include <uv.h>
+
+#include "io/redis_resolve.h"
 
 struct redis_tls {
 	SSL_CTX *ctx;
@@ -22,10 +23,12 @@ const char *redis_tls_error(void)
 	return text;
 }
 
-static bool use_files(SSL_CTX *ctx, const char *ca, const char *cert, const char *key, const char **ret_why)
+static bool use_files(SSL_CTX *ctx, const char *ca, const char *cert, const char *key,
+		      const char **ret_why)
 {
 	*ret_why = "the authorities in `ca` can't be read";
-	if (ca != NULL ? SSL_CTX_load_verify_file(ctx, ca) != 1 : SSL_CTX_set_default_verify_paths(ctx) != 1)
+	if (ca != NULL ? SSL_CTX_load_verify_file(ctx, ca) != 1
+		       : SSL_CTX_set_default_verify_paths(ctx) != 1)
 		return false;
 	*ret_why = "`cert` and `key` belong together: give both or neither";
 	if ((cert == NULL) != (key == NULL))
@@ -36,10 +39,12 @@ static bool use_files(SSL_CTX *ctx, const char *ca, const char *cert, const char
 	if (SSL_CTX_use_certificate_chain_file(ctx, cert) != 1)
 		return false;
 	*ret_why = "the private key in `key` can't be read, or is not the certificate's";
-	return SSL_CTX_use_PrivateKey_file(ctx, key, SSL_FILETYPE_PEM) == 1 && SSL_CTX_check_private_key(ctx) == 1;
+	return SSL_CTX_use_PrivateKey_file(ctx, key, SSL_FILETYPE_PEM) == 1 &&
+	       SSL_CTX_check_private_key(ctx) == 1;
 }
 
-struct redis_tls *redis_tls_new(const char *ca, const char *cert, const char *key, const char **ret_why)
+struct redis_tls *redis_tls_new(const char *ca, const char *cert, const char *key,
+				const char **ret_why)
 {
 	struct redis_tls *tls = calloc(1, sizeof(*tls));
 
@@ -69,17 +74,10 @@ void redis_tls_free(struct redis_tls *tls)
 	free(tls);
 }
 
-static bool is_address(const char *host)
-{
-	unsigned char address[16];
-
-	return uv_inet_pton(AF_INET, host, address) == 0 || uv_inet_pton(AF_INET6, host, address) == 0;
-}
-
 /* RFC 9110 §4.3.4: the certificate has to be for the name (or address) that was asked for. */
 static bool expect_host(const struct redis_tls *tls, SSL *ssl, const char *host)
 {
-	if (!is_address(host))
+	if (!redis_is_address(host))
 		return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, host) == 1;
 	return tls->own_ca || X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1;
 }

@@ -1,27 +1,38 @@
 /*
- * Happy path: connect → writable → hiredis reports the connection → commands given in a turn set `turn` going,
- * which writes them at the start of the next one, before the loop sleeps → readable → hiredis calls back.
- * Failures: a refused connect and a reset come from libuv as a negative status, with the poll stopped; hiredis is
- * then made to touch the socket until it has found out and freed the context. Should it not, we free it.
- * Every path ends in on_uv_cleanup(), once, and then in on_gone().
+ * Happy path: connect → writable → hiredis reports the connection → commands given in a turn set
+ * `turn` going, which writes them at the start of the next one, before the loop sleeps → readable →
+ * hiredis calls back. Failures: a refused connect and a reset come from libuv as a negative status,
+ * with the poll stopped; hiredis is then made to touch the socket until it has found out and freed
+ * the context. Should it not, we free it. Every path ends in on_uv_cleanup(), once, and then in
+ * on_gone().
  */
 #include "io/redis_uv.h"
 
 #include <assert.h>
+#include <fcntl.h>
 #include <hiredis/async.h>
 #include <hiredis/hiredis.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 
 enum {
-	/* Reads of 16 KiB that may be needed to come from the replies before a reset to the reset itself. */
+	/*
+	 * Reads of 16 KiB that may be needed to come from the replies before a reset to the reset
+	 * itself.
+	 */
 	READS_BEFORE_BROKEN = 1024,
 	READS_OF_DRAIN = 64,
+	KEEPALIVE_IDLE_S = 15,
+	KEEPALIVE_INTERVAL_S = 5,
+	KEEPALIVE_COUNT = 3,
 };
 
 struct redis_uv {
 	uv_poll_t poll;
-	uv_idle_t turn; /* keeps the loop from sleeping, and writes */
+	uv_idle_t turn;        /* keeps the loop from sleeping, and writes */
 	redisAsyncContext *ac; /* NULL: hiredis let go of it */
 	int watched;           /* UV_READABLE | UV_WRITABLE */
 	bool writing;          /* hiredis is writing: what is left over has to wait for the poll */
@@ -147,6 +158,21 @@ static void on_uv_cleanup(void *data)
 		uv->events.on_detached(uv->events.data);
 }
 
+static void set_socket_options(const redisAsyncContext *ac)
+{
+	int on = 1, idle = KEEPALIVE_IDLE_S, interval = KEEPALIVE_INTERVAL_S,
+	    count = KEEPALIVE_COUNT;
+
+	fcntl(ac->c.fd, F_SETFD, FD_CLOEXEC);
+	if (ac->c.connection_type != REDIS_CONN_TCP)
+		return;
+	/* Each only helps to notice sooner: none is worth failing for. */
+	setsockopt(ac->c.fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+	setsockopt(ac->c.fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+	setsockopt(ac->c.fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
+	setsockopt(ac->c.fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
+}
+
 kova_status redis_uv_attach(uv_loop_t *loop, struct redisAsyncContext *ac,
 			    const struct redis_uv_events *events, struct redis_uv **ret_uv)
 {
@@ -165,6 +191,7 @@ kova_status redis_uv_attach(uv_loop_t *loop, struct redisAsyncContext *ac,
 	uv->events = *events;
 	uv->ac = ac;
 
+	set_socket_options(ac);
 	ac->ev.data = uv;
 	ac->ev.addRead = on_add_read;
 	ac->ev.delRead = on_del_read;

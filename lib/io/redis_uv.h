@@ -1,9 +1,10 @@
 /*
  * hiredis' asynchronous contexts on a libuv loop.
  *
- * hiredis' own adapter swallows what libuv reports as UV_EBADF: a refused connect, a reset. This one hands every
- * end of a connection to hiredis, which then ends each command with exactly one callback. And it writes in the
- * loop turn in which a command was given, all commands of the turn together, instead of waiting for the poll.
+ * hiredis' own adapter swallows what libuv reports as UV_EBADF: a refused connect, a reset. This
+ * one hands every end of a connection to hiredis, which then ends each command with exactly one
+ * callback. And it writes in the loop turn in which a command was given, all commands of the turn
+ * together, instead of waiting for the poll.
  */
 #pragma once
 
@@ -23,14 +24,16 @@ struct redis_uv_events {
 };
 
 /*
- * Serves `ac`, a context that has no error and no callbacks yet. The adapter frees itself after the context.
- * KOVA_ENOMEM, KOVA_EIO: the loop can't watch the socket; no event follows, `ac` stays the caller's.
+ * Serves `ac`, a context that has no error and no callbacks yet. The adapter frees itself after the
+ * context. KOVA_ENOMEM, KOVA_EIO: the loop can't watch the socket; no event follows, `ac` stays the
+ * caller's.
  */
 kova_status redis_uv_attach(uv_loop_t *loop, struct redisAsyncContext *ac,
-			    const struct redis_uv_events *events, struct redis_uv **ret_uv) KOVA_MUST_CHECK;
+			    const struct redis_uv_events *events,
+			    struct redis_uv **ret_uv) KOVA_MUST_CHECK;
 
 /*
- * Reads what has arrived already, before somebody judges that nothing did. May end in on_detached().
- * Not from a callback of hiredis.
+ * Reads what has arrived already, before somebody judges that nothing did. May end in
+ * on_detached(). Not from a callback of hiredis.
  */
 void redis_uv_drain(struct redis_uv *uv);

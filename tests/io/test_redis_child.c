@@ -209,7 +209,9 @@ Test(redis_child, a_server_left_behind_is_ended_first)
 	uv_loop_t loop;
 	char path[300], text[64];
 
-	/* As it would be if the kernel had not killed it: it holds the lock, and its agent is gone. */
+	/*
+	 * As it would be if the kernel had not killed it: it holds the lock, and its agent is gone.
+	 */
 	snprintf(path, sizeof path, "%s/redis", directory);
 	cr_assert_eq(mkdir(path, 0700), 0);
 	pid_t server = fork();
@@ -217,10 +219,11 @@ Test(redis_child, a_server_left_behind_is_ended_first)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		int fd = chdir(path) == 0 ? open("lock", O_RDWR | O_CREAT, 0600) : -1;
 		int len = snprintf(text, sizeof text, "%d %d\n", NOBODY, (int)getpid());
-		if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0 || write(fd, text, (size_t)len) != len)
+		if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) != 0 ||
+		    write(fd, text, (size_t)len) != len)
 			_exit(1);
-		execlp("redis-server", "redis-server", "--port", "0", "--unixsocket", "redis.sock", "--daemonize",
-		       "no", "--logfile", "/dev/null", "--save", "", NULL);
+		execlp("redis-server", "redis-server", "--port", "0", "--unixsocket", "redis.sock",
+		       "--daemonize", "no", "--logfile", "/dev/null", "--save", "", NULL);
 		_exit(1);
 	}
 	snprintf(path, sizeof path, "%s/redis/redis.sock", directory);
@@ -268,7 +271,8 @@ Test(redis_child, says_that_the_server_ended)
 	uv_loop_t loop;
 	char line[600];
 
-	snprintf(line, sizeof line, "mkdir -p '%s/redis' && touch '%s/redis/appendonlydir'", directory, directory);
+	snprintf(line, sizeof line, "mkdir -p '%s/redis' && touch '%s/redis/appendonlydir'",
+		 directory, directory);
 	cr_assert_eq(system(line), 0);
 	struct redis_child *child = start(&loop, &o);
 	cr_assert_eq(o.status, KOVA_EIO);

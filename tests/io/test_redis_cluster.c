@@ -1,4 +1,7 @@
-/* A real Cluster: routing, resharding under calls, a master that dies; and a fake one that sends us round in circles. */
+/*
+ * A real Cluster: routing, resharding under calls, a master that dies; and a fake one that sends us
+ * round in circles.
+ */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,7 +69,8 @@ Test(redis_cluster, every_slot_is_asked_where_it_is)
 	cr_assert_eq(redis_store_counters(rig.store).redirects, 0);
 	cr_assert_neq(redis_store_shard(rig.store, 0), redis_store_shard(rig.store, SLOTS - 1));
 	/* The wrong slot: MOVED leads there all the same. */
-	size_t lost = rig_ask(&rig, (uint16_t)((slot_of("key:0") + SLOTS / 2) % SLOTS), "INCR key:0");
+	size_t lost =
+		rig_ask(&rig, (uint16_t)((slot_of("key:0") + SLOTS / 2) % SLOTS), "INCR key:0");
 	cr_assert_eq(rig_wait(&rig, lost)->status, KOVA_OK, "%s", rig.calls[lost].text);
 	cr_assert_str_eq(rig.calls[lost].text, "2");
 	end();
@@ -84,14 +88,18 @@ static void migrate_begin(uint16_t slot, size_t from, size_t to)
 
 	redis_cluster_id(&nodes[from], from_id);
 	redis_cluster_id(&nodes[to], to_id);
-	cr_assert_str_eq(redis_node_command(&nodes[to], "CLUSTER SETSLOT %u IMPORTING %s", slot, from_id), "OK");
-	cr_assert_str_eq(redis_node_command(&nodes[from], "CLUSTER SETSLOT %u MIGRATING %s", slot, to_id), "OK");
+	cr_assert_str_eq(
+		redis_node_command(&nodes[to], "CLUSTER SETSLOT %u IMPORTING %s", slot, from_id),
+		"OK");
+	cr_assert_str_eq(
+		redis_node_command(&nodes[from], "CLUSTER SETSLOT %u MIGRATING %s", slot, to_id),
+		"OK");
 }
 
 static void migrate_key(const char *key, size_t from, size_t to)
 {
-	const char *answer =
-		redis_node_command(&nodes[from], "MIGRATE 127.0.0.1 %u %s 0 1000", nodes[to].port, key);
+	const char *answer = redis_node_command(&nodes[from], "MIGRATE 127.0.0.1 %u %s 0 1000",
+						nodes[to].port, key);
 	cr_assert(strcmp(answer, "OK") == 0 || strcmp(answer, "NOKEY") == 0, "%s", answer);
 }
 
@@ -100,8 +108,10 @@ static void migrate_end(uint16_t slot, size_t from, size_t to)
 	char to_id[41];
 
 	redis_cluster_id(&nodes[to], to_id);
-	cr_assert_str_eq(redis_node_command(&nodes[to], "CLUSTER SETSLOT %u NODE %s", slot, to_id), "OK");
-	cr_assert_str_eq(redis_node_command(&nodes[from], "CLUSTER SETSLOT %u NODE %s", slot, to_id), "OK");
+	cr_assert_str_eq(redis_node_command(&nodes[to], "CLUSTER SETSLOT %u NODE %s", slot, to_id),
+			 "OK");
+	cr_assert_str_eq(
+		redis_node_command(&nodes[from], "CLUSTER SETSLOT %u NODE %s", slot, to_id), "OK");
 }
 
 static void incr_all(unsigned n_keys, unsigned *asked)
@@ -136,8 +146,8 @@ Test(redis_cluster, a_slot_moves_back_and_forth_under_calls, .timeout = 100)
 		incr_all(KEYS + round, &asked);
 	}
 	for (size_t i = 0; i < rig.n_calls; i++)
-		cr_assert_eq(rig_wait(&rig, i)->status, KOVA_OK, "call %zu: %d %s", i, rig.calls[i].status,
-			     rig.calls[i].text);
+		cr_assert_eq(rig_wait(&rig, i)->status, KOVA_OK, "call %zu: %d %s", i,
+			     rig.calls[i].status, rig.calls[i].text);
 	cr_assert_gt(redis_store_counters(rig.store).redirects, 0);
 
 	/* Each was executed once: the first key was in every round. */
@@ -147,7 +157,8 @@ Test(redis_cluster, a_slot_moves_back_and_forth_under_calls, .timeout = 100)
 	end();
 }
 
-#define TWO_KEYS "EVAL return(redis.call('incr',KEYS[1])+redis.call('incr',KEYS[2])) 2 {moving}a {moving}b"
+#define TWO_KEYS \
+	"EVAL return(redis.call('incr',KEYS[1])+redis.call('incr',KEYS[2])) 2 {moving}a {moving}b"
 
 Test(redis_cluster, two_keys_half_moved_are_tried_again)
 {
@@ -185,7 +196,8 @@ Test(redis_cluster, redis_cli_reshards_under_calls, .timeout = 100)
 	redis_cluster_id(&nodes[0], from);
 	redis_cluster_id(&nodes[2], to);
 	snprintf(line, sizeof line,
-		 "redis-cli --cluster reshard 127.0.0.1:%u --cluster-from %s --cluster-to %s --cluster-slots 300 "
+		 "redis-cli --cluster reshard 127.0.0.1:%u --cluster-from %s --cluster-to %s "
+		 "--cluster-slots 300 "
 		 "--cluster-yes >/dev/null 2>&1",
 		 nodes[0].port, from, to);
 	FILE *reshard = popen(line, "r");
@@ -195,7 +207,8 @@ Test(redis_cluster, redis_cli_reshards_under_calls, .timeout = 100)
 	}
 	cr_assert_eq(pclose(reshard), 0);
 	for (size_t i = 0; i < rig.n_calls; i++)
-		cr_assert_eq(rig_wait(&rig, i)->status, KOVA_OK, "call %zu: %s", i, rig.calls[i].text);
+		cr_assert_eq(rig_wait(&rig, i)->status, KOVA_OK, "call %zu: %s", i,
+			     rig.calls[i].text);
 	cr_assert_str_eq(rig.calls[rig.n_calls - 1].text, "400");
 	cr_assert_gt(redis_store_counters(rig.store).redirects, 0);
 	end();
@@ -214,9 +227,15 @@ static void wait_for(const struct redis_node *node, const char *command, const c
 /* … that all masters know: they elect it. */
 static void add_replica(struct redis_node *replica, const struct redis_node *master)
 {
-	static const char *const arguments[] = {"--cluster-enabled", "yes", "--cluster-node-timeout", "1500",
-						"--cluster-config-file", "nodes.conf", "--repl-diskless-sync-delay",
-						"0", NULL};
+	static const char *const arguments[] = {"--cluster-enabled",
+						"yes",
+						"--cluster-node-timeout",
+						"1500",
+						"--cluster-config-file",
+						"nodes.conf",
+						"--repl-diskless-sync-delay",
+						"0",
+						NULL};
 	char id[41], command[64];
 
 	redis_node_command(master, "CONFIG SET repl-diskless-sync-delay 0");
@@ -246,7 +265,8 @@ Test(redis_cluster, a_dead_master_is_down_and_a_new_one_is_found, .timeout = 100
 	cr_assert_lt(rig_took_ms(&rig.calls[call]), 30);
 	rig_wait_up(&rig, 0, true, 12000);
 	/* While the others agree on it, CLUSTERDOWN may still come. */
-	for (int i = 0; i < 50 && rig_wait(&rig, rig_ask(&rig, 0, "INCR {06S}"))->status != KOVA_OK; i++)
+	for (int i = 0; i < 50 && rig_wait(&rig, rig_ask(&rig, 0, "INCR {06S}"))->status != KOVA_OK;
+	     i++)
 		rig_run(&rig, 50);
 	cr_assert_str_eq(rig.calls[rig.n_calls - 1].text, "2");
 	cr_assert_eq(redis_store_shards(rig.store), MASTERS);
@@ -263,46 +283,15 @@ Test(redis_cluster, clusterdown_is_down_until_it_is_over, .timeout = 100)
 	do { /* the others notice after the node timeout */
 		rig_run(&rig, 50);
 		status = rig_wait(&rig, rig_ask(&rig, alive, "GET {unused}"))->status;
-	} while (status == KOVA_OK || (status == KOVA_EREPLY && redis_store_up(rig.store, redis_store_shard(rig.store, alive))));
+	} while (status == KOVA_OK ||
+		 (status == KOVA_EREPLY &&
+		  redis_store_up(rig.store, redis_store_shard(rig.store, alive))));
 	size_t call = rig_ask(&rig, alive, "GET {unused}");
 	cr_assert_eq(rig_wait(&rig, call)->status, KOVA_ECONN);
 	cr_assert_lt(rig_took_ms(&rig.calls[call]), 30);
 	redis_node_again(&nodes[0]);
 	rig_wait_up(&rig, alive, true, 8000);
 	rig_wait_up(&rig, 0, true, 8000);
-	end();
-}
-
-static size_t answers;
-
-static void count_answers(struct store_rig *r)
-{
-	(void)r;
-	answers++;
-}
-
-static void on_broadcast(kova_status status, const struct redisReply *reply, void *data)
-{
-	(void)reply;
-	cr_assert_eq(status, KOVA_OK);
-	++*(size_t *)data;
-}
-
-Test(redis_cluster, broadcast_reaches_every_master)
-{
-	size_t replies = 0;
-
-	begin(1);
-	rig.on_event = count_answers;
-	cr_assert_eq(redis_store_broadcast(rig.store, SLICE("*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD\r\n$8\r\nreturn 1\r\n"),
-					   on_broadcast, &replies),
-		     MASTERS);
-	rig_run(&rig, 200);
-	cr_assert_eq(replies, MASTERS);
-	for (size_t i = 0; i < MASTERS; i++)
-		cr_assert_str_eq(redis_node_command(&nodes[i], "SCRIPT EXISTS %s",
-						    "e0e1f9fabfc9d4800c877a703b823ac0578ff8db"),
-				 "1");
 	end();
 }
 
@@ -316,7 +305,8 @@ static void all_slots(struct fake_conn *conn, const struct fake_command *command
 	char text[256];
 
 	if (fake_is(command, "CLUSTER") && command->word[1].len == strlen("SLOTS")) {
-		snprintf(text, sizeof text, "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:%u\r\n",
+		snprintf(text, sizeof text,
+			 "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:%u\r\n",
 			 conn->server->port);
 		fake_send(conn, text);
 	} else if (fake_is(command, "CLUSTER")) {
@@ -337,7 +327,8 @@ static void expect_unexecuted(char *says, const char *error)
 	rig_wait_up(&rig, 7, true, 5000);
 	if (strchr(says, '%') != NULL) {
 		static char text[128];
-		snprintf(text, sizeof text, "-%s 7 127.0.0.1:%u\r\n", error, strstr(says, "%d") ? 1 : fake.port);
+		snprintf(text, sizeof text, "-%s 7 127.0.0.1:%u\r\n", error,
+			 strstr(says, "%d") ? 1 : fake.port);
 		fake.data = text;
 	}
 	size_t first = rig_ask(&rig, 7, "GET a"), second = rig_ask(&rig, 7, "GET b");
@@ -354,9 +345,11 @@ static void expect_unexecuted(char *says, const char *error)
 
 Test(redis_cluster, round_in_circles)
 {
-	char again[] = "-MOVED %u\r\n", nowhere[] = "-MOVED %d\r\n", ask[] = "-ASK %u\r\n", ask_nowhere[] = "-ASK %d\r\n";
+	char again[] = "-MOVED %u\r\n", nowhere[] = "-MOVED %d\r\n", ask[] = "-ASK %u\r\n",
+	     ask_nowhere[] = "-ASK %d\r\n";
 	char broken[] = "-MOVED 7 nonsense\r\n", try_again[] = "-TRYAGAIN later\r\n";
-	char down[] = "-CLUSTERDOWN The cluster is down\r\n", unserved[] = "-CLUSTERDOWN Hash slot not served\r\n";
+	char down[] = "-CLUSTERDOWN The cluster is down\r\n",
+	     unserved[] = "-CLUSTERDOWN Hash slot not served\r\n";
 
 	expect_unexecuted(again, "MOVED");
 	expect_unexecuted(nowhere, "MOVED");
@@ -366,6 +359,45 @@ Test(redis_cluster, round_in_circles)
 	expect_unexecuted(try_again, "TRYAGAIN");
 	expect_unexecuted(down, "CLUSTERDOWN");
 	expect_unexecuted(unserved, "CLUSTERDOWN");
+}
+
+static const char *info;
+
+static void down_and_up(struct fake_conn *conn, const struct fake_command *command, void *data)
+{
+	if (fake_is(command, "CLUSTER") && command->word[1].len == strlen("INFO"))
+		fake_send(conn, info);
+	else
+		all_slots(conn, command, *(void **)data);
+}
+
+static void expect_up_after(const char *says)
+{
+	const char *answer = "-CLUSTERDOWN The cluster is down\r\n";
+
+	info = "$18\r\ncluster_state:fail\r\n";
+	rig_init(&rig);
+	fake_redis_start(&fake, &rig.loop, down_and_up, &answer);
+	snprintf(addresses[0], sizeof addresses[0], "127.0.0.1:%u", fake.port);
+	struct redis_conf conf = conf_of(1, 100);
+	rig_open(&rig, &conf);
+	rig_wait_up(&rig, 7, true, 5000);
+	cr_assert_eq(rig_wait(&rig, rig_ask(&rig, 7, "GET a"))->status, KOVA_EREPLY);
+	rig_run(&rig, 600);
+	cr_assert(!redis_store_up(rig.store, 0));
+	cr_assert_eq(rig.downs, 1);
+	info = says;
+	answer = "+OK\r\n";
+	rig_wait_up(&rig, 7, true, 1000);
+	cr_assert_eq(rig_wait(&rig, rig_ask(&rig, 7, "GET a"))->status, KOVA_OK);
+	fake_redis_stop(&fake);
+	rig_end(&rig);
+}
+
+Test(redis_cluster, clusterdown_ends_when_the_node_says_so_or_may_not_say)
+{
+	expect_up_after("$16\r\ncluster_state:ok\r\n");
+	expect_up_after("-NOPERM this user has no permissions to run 'cluster|info'\r\n");
 }
 
 static void any_map(struct fake_conn *conn, const struct fake_command *command, void *data)
@@ -401,7 +433,8 @@ Test(redis_cluster, a_malformed_map_is_no_map)
 		rig_open(&rig, &conf);
 		rig_run(&rig, 100);
 		cr_assert_eq(redis_store_shards(rig.store), 1);
-		cr_assert(!redis_store_up(rig.store, redis_store_shard(rig.store, 0)), "%s", maps[i]);
+		cr_assert(!redis_store_up(rig.store, redis_store_shard(rig.store, 0)), "%s",
+			  maps[i]);
 		cr_assert_eq(rig_wait(&rig, rig_ask(&rig, 0, "GET a"))->status, KOVA_ECONN);
 		fake_redis_stop(&fake);
 		rig_end(&rig);
@@ -423,8 +456,9 @@ static void close_sometime(struct store_rig *r)
 
 Test(redis_cluster, closing_is_safe_in_every_callback)
 {
-	static const char *const says[] = {"+OK\r\n", "-MOVED 7 127.0.0.1:1\r\n", "-CLUSTERDOWN The cluster is down\r\n",
-				     "-TRYAGAIN later\r\n", "-ASK 7 127.0.0.1:1\r\n"};
+	static const char *const says[] = {"+OK\r\n", "-MOVED 7 127.0.0.1:1\r\n",
+					   "-CLUSTERDOWN The cluster is down\r\n",
+					   "-TRYAGAIN later\r\n", "-ASK 7 127.0.0.1:1\r\n"};
 
 	for (unsigned i = 0; i < sizeof says / sizeof says[0] * 5; i++) {
 		rig_init(&rig);

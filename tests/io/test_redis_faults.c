@@ -1,4 +1,7 @@
-/* One server that misbehaves in every way that we know of. Whatever it does, each call ends exactly once (rig_end()). */
+/*
+ * One server that misbehaves in every way that we know of. Whatever it does, each call ends exactly
+ * once (rig_end()).
+ */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -195,7 +198,10 @@ Test(redis_faults, a_reset_ends_what_was_not_answered_and_keeps_what_was)
 	rig_ask(&rig, 0, "GET a");
 	for (size_t i = 0; i < 4; i++)
 		rig_wait(&rig, i);
-	/* The kernel may throw away what it had not delivered when the reset came: then none was answered. */
+	/*
+	 * The kernel may throw away what it had not delivered when the reset came: then none was
+	 * answered.
+	 */
 	cr_assert(rig.calls[0].status == KOVA_OK || rig.calls[0].status == KOVA_ECONN);
 	for (size_t i = 1; i < 4; i++)
 		cr_assert_eq(rig.calls[i].status, KOVA_ECONN);
@@ -226,6 +232,46 @@ Test(redis_faults, garbage)
 	expect_lost(":abc\r\n");
 	expect_lost("$-7\r\n");
 	expect_lost("*-9\r\n");
+}
+
+struct swallower {
+	unsigned replies; /* how many go astray from now on */
+};
+
+static void swallowing(struct fake_conn *conn, const struct fake_command *command, void *data)
+{
+	struct swallower *s = data;
+
+	if (s->replies > 0)
+		s->replies--;
+	else if (!fake_login(conn, command))
+		fake_send(conn, "+OK\r\n");
+}
+
+/* What follows a lost reply comes to the call before its own: the answer to a probe that nobody waits for any more. */
+static void recovers_from_lost_replies(unsigned n)
+{
+	struct swallower s = {0};
+
+	begin_up(swallowing, &s);
+	cr_assert_eq(ask_and_wait("GET a"), KOVA_OK);
+	rig_run(&rig, TIMEOUT_MS);
+	s.replies = n;
+	cr_assert_eq(ask_and_wait("GET a"), KOVA_ETIMEDOUT);
+	rig_wait_up(&rig, 0, false, 1000);
+	rig_wait_up(&rig, 0, true, RECOVERY_MS);
+	cr_assert_eq(ask_and_wait("GET a"), KOVA_OK);
+	end();
+}
+
+Test(redis_faults, a_lost_reply)
+{
+	recovers_from_lost_replies(1);
+}
+
+Test(redis_faults, a_lost_reply_and_a_lost_pong)
+{
+	recovers_from_lost_replies(2);
 }
 
 Test(redis_faults, a_reply_that_nobody_asked_for_is_no_end_of_the_process)
@@ -289,7 +335,8 @@ Test(redis_faults, loading_at_the_start)
 
 Test(redis_faults, readonly_waits_for_a_master)
 {
-	struct moody m = {MASTER, "+PONG\r\n", "-READONLY You can't write against a read only replica.\r\n"};
+	struct moody m = {MASTER, "+PONG\r\n",
+			  "-READONLY You can't write against a read only replica.\r\n"};
 
 	begin_up(moody, &m);
 	m.role = REPLICA;
@@ -306,7 +353,8 @@ Test(redis_faults, readonly_waits_for_a_master)
 
 Test(redis_faults, a_server_without_role_is_believed)
 {
-	struct moody m = {"-ERR unknown command 'ROLE'\r\n", "-NOPERM this user may not\r\n", "+OK\r\n"};
+	struct moody m = {"-ERR unknown command 'ROLE'\r\n", "-NOPERM this user may not\r\n",
+			  "+OK\r\n"};
 
 	begin_up(moody, &m);
 	cr_assert_eq(ask_and_wait("GET a"), KOVA_OK);
@@ -317,7 +365,8 @@ static void no_entry(struct fake_conn *conn, const struct fake_command *command,
 {
 	(void)data;
 	if (fake_is(command, "AUTH"))
-		fake_send(conn, "-WRONGPASS invalid username-password pair or user is disabled.\r\n");
+		fake_send(conn,
+			  "-WRONGPASS invalid username-password pair or user is disabled.\r\n");
 	else
 		fake_send(conn, "-NOAUTH Authentication required.\r\n");
 }

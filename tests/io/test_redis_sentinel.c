@@ -35,8 +35,10 @@ static void start_sentinel(struct redis_node *node, char *ret_file, size_t size)
 	snprintf(ret_file, size, "/tmp/kova-sentinel-%d-%u.conf", (int)getpid(), node->port);
 	FILE *file = fopen(ret_file, "w");
 	fprintf(file,
-		"port %u\nbind 127.0.0.1\ndir /tmp\nlogfile /dev/null\nsentinel monitor mymaster 127.0.0.1 %u 2\n"
-		"sentinel down-after-milliseconds mymaster %d\nsentinel failover-timeout mymaster 3000\n",
+		"port %u\nbind 127.0.0.1\ndir /tmp\nlogfile /dev/null\nsentinel monitor mymaster "
+		"127.0.0.1 %u 2\n"
+		"sentinel down-after-milliseconds mymaster %d\nsentinel failover-timeout mymaster "
+		"3000\n",
 		node->port, master.port, DOWN_AFTER_MS);
 	fclose(file);
 	arguments[n][0] = ret_file;
@@ -46,7 +48,8 @@ static void start_sentinel(struct redis_node *node, char *ret_file, size_t size)
 
 static void start_all(char files[SENTINELS][64])
 {
-	static const char *arguments[] = {"--repl-diskless-sync-delay", "0", "--replicaof", "127.0.0.1", NULL, NULL};
+	static const char *arguments[] = {
+		"--repl-diskless-sync-delay", "0", "--replicaof", "127.0.0.1", NULL, NULL};
 	static const char *const plain[] = {"--repl-diskless-sync-delay", "0", NULL};
 	static char port[16];
 
@@ -60,8 +63,10 @@ static void start_all(char files[SENTINELS][64])
 	}
 	/* They know each other and the replica. */
 	for (int tries = 0; tries < 1000; tries++) {
-		if (strstr(redis_node_command(&sentinels[0], "INFO sentinel"), "slaves=1,sentinels=3") != NULL &&
-		    strstr(redis_node_command(&replica, "INFO replication"), "master_link_status:up") != NULL)
+		if (strstr(redis_node_command(&sentinels[0], "INFO sentinel"),
+			   "slaves=1,sentinels=3") != NULL &&
+		    strstr(redis_node_command(&replica, "INFO replication"),
+			   "master_link_status:up") != NULL)
 			return;
 		usleep(10000);
 	}
@@ -96,7 +101,8 @@ Test(redis_sentinel, follows_a_failover, .timeout = 100)
 	while (strcmp(redis_node_command(&replica, "GET a"), "2") != 0) {
 		rig_ask(&rig, 0, "SET a 2");
 		rig_run(&rig, 20);
-		cr_assert_lt(uv_hrtime() - begun, RECOVERY_MS * UINT64_C(1000000) + 3 * DOWN_AFTER_MS * UINT64_C(1000000));
+		cr_assert_lt(uv_hrtime() - begun, RECOVERY_MS * UINT64_C(1000000) +
+							  3 * DOWN_AFTER_MS * UINT64_C(1000000));
 		if (strstr(redis_node_command(&replica, "ROLE"), "master") == NULL)
 			begun = uv_hrtime();
 	}
@@ -122,13 +128,16 @@ Test(redis_sentinel, follows_when_the_master_dies_and_a_sentinel_too, .timeout =
 	size_t first = rig_ask(&rig, 0, "SET a 1");
 	rig_wait(&rig, first);
 	rig_wait_up(&rig, 0, false, 1000);
-	for (int i = 0; i < 1500 && strstr(redis_node_command(&replica, "ROLE"), "master") == NULL; i++)
+	for (int i = 0; i < 1500 && strstr(redis_node_command(&replica, "ROLE"), "master") == NULL;
+	     i++)
 		rig_run(&rig, 10);
 	rig_wait_up(&rig, 0, true, RECOVERY_MS);
 	cr_assert_eq(rig_wait(&rig, rig_ask(&rig, 0, "SET b 1"))->status, KOVA_OK);
 	cr_assert_str_eq(redis_node_command(&replica, "GET b"), "1");
 
-	/* The old one comes back and believes for a while that it is the master: nobody goes there. */
+	/*
+	 * The old one comes back and believes for a while that it is the master: nobody goes there.
+	 */
 	kill(master.pid, SIGCONT);
 	for (int i = 0; i < 100; i++) {
 		rig_ask(&rig, 0, "SET c %d", i);

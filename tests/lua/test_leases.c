@@ -34,7 +34,11 @@ static void pass(uint64_t us)
 
 static struct limit make(enum algorithm a, uint64_t limit, uint64_t per_us, uint64_t burst)
 {
-	struct limit l = {.algorithm = a, .limit = limit, .per_us = per_us, .burst = burst, .hold_us = per_us};
+	struct limit l = {.algorithm = a,
+			  .limit = limit,
+			  .per_us = per_us,
+			  .burst = burst,
+			  .hold_us = per_us};
 
 	cr_assert_eq(limit_init(&l), KOVA_OK);
 	return l;
@@ -69,10 +73,16 @@ static struct script_answer run(const struct script_op *op)
 	return a;
 }
 
-static struct script_op lease_op(const struct script_check *check, uint16_t n, char id, uint64_t amount)
+static struct script_op lease_op(const struct script_check *check, uint16_t n, char id,
+				 uint64_t amount)
 {
-	return (struct script_op){.kind = SCRIPT_LEASE, .checks = check, .n_checks = n, .amount = amount,
-				  .lease = {(unsigned char)id, 0, '\r', ':'}, .ttl_us = TTL, .sharers = 1};
+	return (struct script_op){.kind = SCRIPT_LEASE,
+				  .checks = check,
+				  .n_checks = n,
+				  .amount = amount,
+				  .lease = {(unsigned char)id, 0, '\r', ':'},
+				  .ttl_us = TTL,
+				  .sharers = 1};
 }
 
 static struct script_answer lease(const struct limit *l, const char *key, char id, uint64_t amount)
@@ -83,7 +93,8 @@ static struct script_answer lease(const struct limit *l, const char *key, char i
 	return run(&op);
 }
 
-static struct script_answer unlease(const struct limit *l, const char *key, char id, uint64_t unspent)
+static struct script_answer unlease(const struct limit *l, const char *key, char id,
+				    uint64_t unspent)
 {
 	struct script_check check = {.limit = l, .key = slice_of(key), .cost = 1};
 	struct script_op op = lease_op(&check, 1, id, unspent);
@@ -105,7 +116,8 @@ static uint64_t remaining(const struct limit *l, const char *key)
 static void check_grant(struct script_answer a, uint64_t amount, uint64_t lease_us)
 {
 	cr_assert_eq(a.status, SCRIPT_ALLOWED);
-	cr_assert_eq(a.amount, amount, "%lu of %lu", (unsigned long)a.amount, (unsigned long)amount);
+	cr_assert_eq(a.amount, amount, "%lu of %lu", (unsigned long)a.amount,
+		     (unsigned long)amount);
 	cr_assert_eq(a.lease_us, lease_us);
 }
 
@@ -207,7 +219,8 @@ Test(leases, without_a_lease_left_a_key_is_an_integer_again)
 	check_grant(lease(&l, "k:b{a}", 2, 15), 15, TTL);
 	pass(script_lease_hold_us(TTL));
 	cr_assert_eq(take(&l, "k:b{a}", 99).status, SCRIPT_REFUSED);
-	cr_assert_neq(text_starts_with("k:b{a}"), 'L', "by a refusal, so that a flood of them finds a plain key");
+	cr_assert_neq(text_starts_with("k:b{a}"), 'L',
+		      "by a refusal, so that a flood of them finds a plain key");
 }
 
 Test(leases, a_wait_is_exact_while_leases_are_outstanding)
@@ -246,7 +259,8 @@ Test(leases, a_give_does_not_fill_what_is_outstanding)
 
 Test(leases, a_limit_lowered_below_what_is_outstanding)
 {
-	struct limit l = bucket(10, SECOND, 100), low = bucket(10, SECOND, 20), none = bucket(0, SECOND, 20);
+	struct limit l = bucket(10, SECOND, 100), low = bucket(10, SECOND, 20),
+		     none = bucket(0, SECOND, 20);
 	struct script_answer a;
 
 	check_grant(lease(&l, "k:b{a}", 1, 60), 60, TTL);
@@ -254,7 +268,8 @@ Test(leases, a_limit_lowered_below_what_is_outstanding)
 	cr_assert(a.status == SCRIPT_REFUSED && a.remaining == 0);
 	cr_assert_eq(unlease(&none, "k:b{a}", 1, 60).status, SCRIPT_UNKNOWN);
 	a = unlease(&low, "k:b{a}", 1, 55);
-	cr_assert(a.amount == 55 && a.remaining == 15, "5 of 20 are missing, %lu", (unsigned long)a.remaining);
+	cr_assert(a.amount == 55 && a.remaining == 15, "5 of 20 are missing, %lu",
+		  (unsigned long)a.remaining);
 }
 
 Test(leases, more_than_a_key_remembers_are_ordinary_takes)
@@ -281,7 +296,8 @@ Test(leases, a_lease_counts_in_every_window_it_may_be_spent_in)
 	struct script_answer a = lease(&l, "k:w{a}", 1, 100);
 
 	check_grant(a, 100, TTL);
-	cr_assert(a.remaining == 0 && a.wait_us == (int64_t)(hold_us + SECOND) && a.reset_us == hold_us + SECOND);
+	cr_assert(a.remaining == 0 && a.wait_us == (int64_t)(hold_us + SECOND) &&
+		  a.reset_us == hold_us + SECOND);
 	pass(hold_us + SECOND - 1);
 	cr_assert_eq(take(&l, "k:w{a}", 1).status, SCRIPT_REFUSED);
 	pass(1);
@@ -297,7 +313,8 @@ Test(leases, what_was_spent_of_a_window_counts_from_the_return)
 	cr_assert_eq(take(&l, "k:w{a}", 10).status, SCRIPT_ALLOWED);
 	pass(1000);
 	a = unlease(&l, "k:w{a}", 1, 25);
-	cr_assert(a.amount == 25 && a.remaining == 55 && a.wait_us == SECOND - 1000 && a.reset_us == SECOND);
+	cr_assert(a.amount == 25 && a.remaining == 55 && a.wait_us == SECOND - 1000 &&
+		  a.reset_us == SECOND);
 	cr_assert_eq(unlease(&l, "k:w{a}", 1, 25).status, SCRIPT_UNKNOWN);
 	pass(SECOND - 1000);
 	cr_assert_eq(remaining(&l, "k:w{a}"), 65);
@@ -368,7 +385,8 @@ Test(leases, checks_that_do_not_take_alike_are_ordinary_takes)
 					{.limit = &l, .key = SLICE("k:b{a}1"), .cost = 2}};
 	struct script_check differ[2] = {{.limit = &l, .key = SLICE("k:b{a}2"), .cost = 2},
 					 {.limit = &l, .key = SLICE("k:b{a}3"), .cost = 3}};
-	struct script_check shadow = {.limit = &l, .key = SLICE("k:b{a}4"), .cost = 2, .shadow = true};
+	struct script_check shadow = {
+		.limit = &l, .key = SLICE("k:b{a}4"), .cost = 2, .shadow = true};
 	struct script_op op = lease_op(twice, 2, 1, 10);
 
 	check_grant(run(&op), 4, 0);
@@ -397,7 +415,8 @@ Test(leases, a_chained_lease_does_not_overtake)
 
 Test(leases, algorithms_without_leases_say_so)
 {
-	static const enum algorithm without[] = {ALGORITHM_GCRA, ALGORITHM_SLIDING_COUNTER, ALGORITHM_CONCURRENCY};
+	static const enum algorithm without[] = {ALGORITHM_GCRA, ALGORITHM_SLIDING_COUNTER,
+						 ALGORITHM_CONCURRENCY};
 	struct limit has = bucket(10, SECOND, 100);
 
 	for (int i = 0; i < 3; i++) {
@@ -422,7 +441,8 @@ Test(leases, a_key_outlives_its_leases_and_the_refill_after_them)
 {
 	uint64_t edge[4], hold_us = script_lease_hold_us(TTL);
 	struct limit l[3] = {bucket(10, SECOND, 100), window(100, 7 * SECOND), calendar(100, edge)};
-	uint64_t full_us[3] = {rig.clock_us + hold_us + 10 * SECOND, rig.clock_us + hold_us + 7 * SECOND, edge[2]};
+	uint64_t full_us[3] = {rig.clock_us + hold_us + 10 * SECOND,
+			       rig.clock_us + hold_us + 7 * SECOND, edge[2]};
 	static const char *const key[] = {"k:b{a}", "k:w{a}", "k:d{a}"};
 
 	for (int i = 0; i < 3; i++) {
@@ -434,7 +454,8 @@ Test(leases, a_key_outlives_its_leases_and_the_refill_after_them)
 
 Test(leases, a_state_that_is_none_counts_as_absent)
 {
-	static const char *const text[] = {"L", "Lxxxxxxxxxxxxxx", "Lxxxxxxxxxxxxxxyyyyyyyyy", "Lxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"};
+	static const char *const text[] = {"L", "Lxxxxxxxxxxxxxx", "Lxxxxxxxxxxxxxxyyyyyyyyy",
+					   "Lxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"};
 	struct limit l = bucket(10, SECOND, 100);
 
 	for (int i = 0; i < 4; i++) {

@@ -1,83 +1,10 @@
-/* What the script does beyond one check: all or none, ids, receipts, permits, peeking, clocks, lost scripts. */
+/* What the script does beyond one check: all or none, chains, ids, peeking, storage, clocks, lost scripts. */
 #include <criterion/criterion.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
 
-#include "core/keyspace.h"
-#include "core/limit.h"
-#include "script_rig.h"
-
-#define SECOND UINT64_C(1000000)
-
-static struct script_rig rig;
-
-static void start(void)
-{
-	script_rig_start(&rig);
-	rig.clock_us = (uint64_t)time(NULL) * SECOND;
-}
-
-static void stop(void)
-{
-	script_rig_stop(&rig);
-}
+#include "script_fixture.h"
 
 TestSuite(script, .init = start, .fini = stop);
-
-static struct limit make(enum algorithm a, uint64_t limit, uint64_t per_us, uint64_t burst)
-{
-	struct limit l = {.algorithm = a, .limit = limit, .per_us = per_us, .burst = burst, .hold_us = per_us};
-
-	cr_assert_eq(limit_init(&l), KOVA_OK);
-	return l;
-}
-
-static struct limit bucket(uint64_t limit, uint64_t per_us, uint64_t burst)
-{
-	return make(ALGORITHM_TOKEN_BUCKET, limit, per_us, burst);
-}
-
-/* A day that began a while ago, the one before and the one after. */
-static struct limit calendar(uint64_t limit, uint64_t edge[4])
-{
-	struct limit l = make(ALGORITHM_CALENDAR, limit, 0, 0);
-
-	for (unsigned i = 0; i < 4; i++)
-		edge[i] = rig.clock_us + i * 86400 * SECOND - 90000 * SECOND;
-	l.edges = (struct calendar_edges){edge, 4};
-	return l;
-}
-
-static void sleep_us(uint64_t us)
-{
-	struct timespec t = {(time_t)(us / SECOND), (long)(us % SECOND) * 1000};
-
-	nanosleep(&t, NULL);
-}
-
-static struct script_answer take(const struct limit *l, const char *key, uint64_t cost)
-{
-	return script_rig_one(&rig, SCRIPT_TAKE, l, key, cost);
-}
-
-static struct script_answer peek(const struct limit *l, const char *key)
-{
-	return script_rig_one(&rig, SCRIPT_PEEK, l, key, 1);
-}
-
-static struct script_answer run(const struct script_op *op)
-{
-	struct script_answer a;
-
-	script_rig_run(&rig, op, 1, &a);
-	return a;
-}
-
-static struct limit of_each(enum algorithm a, uint64_t limit, uint64_t edge[4])
-{
-	return a == ALGORITHM_CALENDAR ? calendar(limit, edge) : make(a, limit, 3600 * SECOND, limit);
-}
 
 /* ---- All or none ---- */
 
@@ -87,9 +14,11 @@ Test(script, a_refusing_check_leaves_the_others_untouched)
 
 	for (int a = 0; a < ALGORITHM_N; a++) {
 		for (int b = 0; b < ALGORITHM_N; b++) {
-			struct limit la = of_each((enum algorithm)a, 1, edge), lb = of_each((enum algorithm)b, 5, edge);
+			struct limit la = of_each((enum algorithm)a, 1, edge),
+				     lb = of_each((enum algorithm)b, 5, edge);
 			char key_a[32], key_b[32];
-			struct script_check c[2] = {{.limit = &lb, .cost = 2}, {.limit = &la, .cost = 1}};
+			struct script_check c[2] = {{.limit = &lb, .cost = 2},
+						    {.limit = &la, .cost = 1}};
 			struct script_op op = {.kind = SCRIPT_TAKE, .checks = c, .n_checks = 2};
 			struct script_answer answer;
 
@@ -116,7 +45,8 @@ Test(script, an_operation_is_answered_by_its_scarcest_check)
 	struct script_check c[3] = {{.limit = &many, .key = SLICE("k:b{t}m"), .cost = 1},
 				    {.limit = &few, .key = SLICE("k:b{t}f"), .cost = 1},
 				    {.limit = &many, .key = SLICE("k:b{t}n"), .cost = 1}};
-	struct script_answer a = run(&(struct script_op){.kind = SCRIPT_TAKE, .checks = c, .n_checks = 3});
+	struct script_answer a =
+		run(&(struct script_op){.kind = SCRIPT_TAKE, .checks = c, .n_checks = 3});
 
 	cr_assert_eq(a.status, SCRIPT_ALLOWED);
 	cr_assert_eq(a.check, 1);
@@ -186,9 +116,10 @@ Test(script, a_chained_operation_does_not_overtake)
 {
 	struct limit l = bucket(10, 3600 * SECOND, 10);
 	struct script_check big = {.limit = &l, .key = SLICE("k:b{t}x"), .cost = 8}, small = big;
-	struct script_op op[3] = {{.kind = SCRIPT_TAKE, .checks = &big, .n_checks = 1},
-				  {.kind = SCRIPT_TAKE, .chained = true, .checks = &big, .n_checks = 1},
-				  {.kind = SCRIPT_TAKE, .chained = true, .checks = &small, .n_checks = 1}};
+	struct script_op op[3] = {
+		{.kind = SCRIPT_TAKE, .checks = &big, .n_checks = 1},
+		{.kind = SCRIPT_TAKE, .chained = true, .checks = &big, .n_checks = 1},
+		{.kind = SCRIPT_TAKE, .chained = true, .checks = &small, .n_checks = 1}};
 	struct script_answer a[3];
 
 	small.cost = 1;
@@ -206,8 +137,9 @@ Test(script, a_chained_operation_does_not_overtake)
 Test(script, a_shadow_check_never_refuses_and_takes_only_what_fits)
 {
 	struct limit small = bucket(1, 3600 * SECOND, 1), big = bucket(9, 3600 * SECOND, 9);
-	struct script_check c[2] = {{.limit = &small, .key = SLICE("k:b{t}s"), .cost = 1, .shadow = true},
-				    {.limit = &big, .key = SLICE("k:b{t}b"), .cost = 1}};
+	struct script_check c[2] = {
+		{.limit = &small, .key = SLICE("k:b{t}s"), .cost = 1, .shadow = true},
+		{.limit = &big, .key = SLICE("k:b{t}b"), .cost = 1}};
 	struct script_op op = {.kind = SCRIPT_TAKE, .checks = c, .n_checks = 2};
 	struct script_answer a;
 
@@ -256,7 +188,8 @@ Test(script, a_refused_id_is_not_remembered_and_a_given_back_one_is_forgotten)
 {
 	struct limit l = bucket(1, 3600 * SECOND, 1);
 	struct script_check c = {.limit = &l, .key = SLICE("k:b{t}x"), .cost = 1};
-	struct script_op op = {.kind = SCRIPT_TAKE, .checks = &c, .n_checks = 1, .id_key = SLICE("k:i{t}1:b")};
+	struct script_op op = {
+		.kind = SCRIPT_TAKE, .checks = &c, .n_checks = 1, .id_key = SLICE("k:i{t}1:b")};
 	struct script_op give = op;
 	struct script_answer a = take(&l, "k:b{t}x", 1);
 
@@ -268,238 +201,6 @@ Test(script, a_refused_id_is_not_remembered_and_a_given_back_one_is_forgotten)
 	give.stamp_us = a.now_us;
 	cr_assert_eq(run(&give).amount, 1);
 	cr_assert_eq(run(&op).status, SCRIPT_ALLOWED);
-}
-
-/* ---- Giving back, receipts ---- */
-
-Test(script, a_give_restores_exactly_what_a_take_took)
-{
-	for (int a = 0; a < ALGORITHM_N; a++) {
-		uint64_t edge[4];
-		struct limit l = of_each((enum algorithm)a, 9, edge);
-		char key[32];
-		struct script_check c = {.limit = &l, .cost = 4};
-		struct script_op give = {.kind = SCRIPT_GIVE, .checks = &c, .n_checks = 1};
-
-		snprintf(key, sizeof key, "k:x{t}%d", a);
-		c.key = slice_of(key);
-		take(&l, key, 2);
-		give.stamp_us = take(&l, key, 4).now_us;
-		take(&l, key, 1);
-		cr_assert_eq(run(&give).amount, 4, "algorithm %d", a);
-		cr_assert_eq(peek(&l, key).remaining, 6);
-		cr_assert_neq(redis_client_integer(&rig.client, "PTTL %s", key), -1);
-	}
-}
-
-Test(script, a_give_never_lifts_above_full)
-{
-	for (int a = 0; a < ALGORITHM_N; a++) {
-		uint64_t edge[4];
-		struct limit l = of_each((enum algorithm)a, 9, edge);
-		char key[32];
-
-		snprintf(key, sizeof key, "k:x{t}%d", a);
-		take(&l, key, 1);
-		for (int i = 0; i < 3; i++)
-			script_rig_one(&rig, SCRIPT_GIVE, &l, key, 9);
-		cr_assert_leq(peek(&l, key).remaining, 9);
-	}
-}
-
-static struct script_answer refund(const struct script_check *c, uint16_t n, const char *receipt, uint64_t amount)
-{
-	return run(&(struct script_op){.kind = SCRIPT_REFUND,
-				       .checks = c,
-				       .n_checks = n,
-				       .receipt_key = slice_of(receipt),
-				       .amount = amount});
-}
-
-static void take_with_receipt(const struct script_check *c, uint16_t n, const char *receipt)
-{
-	struct script_op op = {.kind = SCRIPT_TAKE, .checks = c, .n_checks = n, .receipt_key = slice_of(receipt)};
-
-	cr_assert_eq(run(&op).status, SCRIPT_ALLOWED);
-}
-
-Test(script, a_receipt_gives_back_once_in_total)
-{
-	for (int a = 0; a < ALGORITHM_N - 1; a++) {
-		uint64_t edge[4];
-		struct limit l = of_each((enum algorithm)a, 100, edge);
-		char key[32], receipt[32];
-		struct script_check c = {.limit = &l, .cost = 10};
-
-		snprintf(key, sizeof key, "k:x{t}%d", a);
-		snprintf(receipt, sizeof receipt, "k:r{t}%d", a);
-		c.key = slice_of(key);
-		take(&l, key, 20);
-		take_with_receipt(&c, 1, receipt);
-		cr_assert_eq(refund(&c, 1, receipt, 4).amount, 4, "algorithm %d", a);
-		cr_assert_eq(refund(&c, 1, receipt, 4).amount, 0);
-		cr_assert_eq(refund(&c, 1, receipt, 3).amount, 0);
-		cr_assert_eq(refund(&c, 1, receipt, UINT64_MAX).amount, 6);
-		cr_assert_eq(refund(&c, 1, receipt, UINT64_MAX).amount, 0);
-		cr_assert_eq(peek(&l, key).remaining, 80);
-	}
-}
-
-Test(script, a_receipt_is_only_for_what_it_was_given_for)
-{
-	struct limit l = bucket(100, 3600 * SECOND, 100);
-	struct script_check c = {.limit = &l, .key = SLICE("k:b{t}x"), .cost = 10}, other = c, more = c;
-
-	other.key = SLICE("k:b{t}y");
-	more.cost = 11;
-	take(&l, "k:b{t}y", 50);
-	take_with_receipt(&c, 1, "k:r{t}1");
-	cr_assert_eq(refund(&other, 1, "k:r{t}1", 1).status, SCRIPT_UNKNOWN);
-	cr_assert_eq(refund(&more, 1, "k:r{t}1", 1).status, SCRIPT_UNKNOWN);
-	cr_assert_eq(refund(&c, 1, "k:r{t}2", 1).status, SCRIPT_UNKNOWN);
-	cr_assert_eq(refund(&c, 1, "k:r{t}1", 1).status, SCRIPT_ALLOWED);
-}
-
-Test(script, refunds_of_a_key_are_bounded_in_any_period)
-{
-	struct limit l = bucket(5, 3600 * SECOND, 20);
-	struct script_check c = {.limit = &l, .key = SLICE("k:b{t}x"), .cost = 1};
-	uint64_t back = 0;
-	char receipt[32];
-
-	take(&l, "k:b{t}x", 10);
-	for (int i = 0; i < 9; i++) {
-		snprintf(receipt, sizeof receipt, "k:r{t}%d", i);
-		take_with_receipt(&c, 1, receipt);
-		back += refund(&c, 1, receipt, UINT64_MAX).amount;
-		cr_assert_eq(refund(&c, 1, receipt, UINT64_MAX).amount, 0);
-	}
-	cr_assert_eq(back, 5);
-	cr_assert_eq(redis_client_integer(&rig.client, "EXISTS k:fb{t}x"), 1);
-	cr_assert_gt(redis_client_integer(&rig.client, "PTTL k:fb{t}x"), 0);
-}
-
-Test(script, a_full_bucket_takes_no_refund)
-{
-	struct limit l = bucket(1000, SECOND, 20);
-	struct script_check c = {.limit = &l, .key = SLICE("k:b{t}x"), .cost = 5};
-
-	take_with_receipt(&c, 1, "k:r{t}1");
-	sleep_us(10000);
-	cr_assert_eq(refund(&c, 1, "k:r{t}1", UINT64_MAX).amount, 0);
-	take(&l, "k:b{t}x", 20);
-	cr_assert_eq(refund(&c, 1, "k:r{t}1", UINT64_MAX).amount, 0, "not later either");
-}
-
-Test(script, a_bucket_that_refills_takes_the_rest_of_a_refund)
-{
-	for (int a = ALGORITHM_TOKEN_BUCKET; a <= ALGORITHM_GCRA; a++) {
-		struct limit l = make((enum algorithm)a, 10, 100 * SECOND, 20);
-		char key[32], receipt[32];
-		struct script_check c = {.limit = &l, .cost = 5};
-
-		snprintf(key, sizeof key, "k:x{t}%d", a);
-		snprintf(receipt, sizeof receipt, "k:r{t}%d", a);
-		c.key = slice_of(key);
-		take_with_receipt(&c, 1, receipt);
-		sleep_us(3000);
-		cr_assert_eq(refund(&c, 1, receipt, 2).amount, 2, "algorithm %d", a);
-		cr_assert_eq(refund(&c, 1, receipt, UINT64_MAX).amount, 3, "algorithm %d", a);
-		cr_assert_eq(peek(&l, key).remaining, 20);
-	}
-}
-
-Test(script, a_refund_keeps_levels_in_step)
-{
-	struct limit tenant = bucket(3, 3600 * SECOND, 100), user = bucket(100, 3600 * SECOND, 100);
-	struct script_check c[2] = {{.limit = &tenant, .key = SLICE("k:b{t}p:0"), .cost = 10},
-				    {.limit = &user, .key = SLICE("k:b{t}p:1/u"), .cost = 10}};
-
-	take_with_receipt(c, 2, "k:r{t}1");
-	cr_assert_eq(refund(c, 2, "k:r{t}1", UINT64_MAX).amount, 3, "the tenant's budget");
-	cr_assert_eq(peek(&tenant, "k:b{t}p:0").remaining, 93);
-	cr_assert_eq(peek(&user, "k:b{t}p:1/u").remaining, 93);
-}
-
-Test(script, a_receipt_lives_as_long_as_what_was_taken)
-{
-	struct limit l = bucket(10, 100 * SECOND, 20);
-	struct script_check c = {.limit = &l, .key = SLICE("k:b{t}x"), .cost = 1};
-	int64_t ttl;
-
-	take_with_receipt(&c, 1, "k:r{t}1");
-	ttl = redis_client_integer(&rig.client, "PTTL k:r{t}1");
-	cr_assert(ttl > 255000 && ttl <= 261000, "200 s to full and a minute, not %ld ms", (long)ttl);
-	refund(&c, 1, "k:r{t}1", 1);
-	cr_assert_gt(redis_client_integer(&rig.client, "PTTL k:r{t}1"), 250000);
-}
-
-/* ---- Permits ---- */
-
-static struct script_answer permit_op(enum script_op_kind kind, const struct limit *l, const char *permit)
-{
-	struct script_check c = {.limit = l, .key = SLICE("k:c{t}x"), .cost = 1};
-
-	return run(&(struct script_op){.kind = kind, .checks = &c, .n_checks = 1, .permit = slice_of(permit)});
-}
-
-Test(script, permits_are_released_once_and_by_name)
-{
-	struct limit l = make(ALGORITHM_CONCURRENCY, 2, 10 * SECOND, 0);
-
-	cr_assert_eq(permit_op(SCRIPT_TAKE, &l, "one").status, SCRIPT_ALLOWED);
-	cr_assert_eq(permit_op(SCRIPT_TAKE, &l, "two").status, SCRIPT_ALLOWED);
-	cr_assert_eq(permit_op(SCRIPT_TAKE, &l, "three").status, SCRIPT_REFUSED);
-	cr_assert_eq(permit_op(SCRIPT_RELEASE, &l, "three").status, SCRIPT_UNKNOWN);
-	cr_assert_eq(permit_op(SCRIPT_RELEASE, &l, "n").status, SCRIPT_UNKNOWN, "the bookkeeping is no permit");
-	cr_assert_eq(permit_op(SCRIPT_RELEASE, &l, "one").amount, 1);
-	cr_assert_eq(permit_op(SCRIPT_RELEASE, &l, "one").amount, 0);
-	cr_assert_eq(permit_op(SCRIPT_TAKE, &l, "three").status, SCRIPT_ALLOWED);
-	cr_assert_eq(permit_op(SCRIPT_TAKE, &l, "four").status, SCRIPT_REFUSED);
-}
-
-Test(script, a_permit_ends_by_itself_unless_it_is_renewed)
-{
-	struct limit l = make(ALGORITHM_CONCURRENCY, 2, 50000, 0);
-
-	permit_op(SCRIPT_TAKE, &l, "kept");
-	permit_op(SCRIPT_TAKE, &l, "left");
-	sleep_us(30000);
-	cr_assert_eq(permit_op(SCRIPT_RENEW, &l, "kept").amount, 1);
-	sleep_us(30000);
-	cr_assert_eq(permit_op(SCRIPT_RENEW, &l, "left").amount, 0);
-	cr_assert_eq(permit_op(SCRIPT_RELEASE, &l, "left").amount, 0);
-	cr_assert_eq(peek(&l, "k:c{t}x").remaining, 1);
-	cr_assert_eq(permit_op(SCRIPT_RELEASE, &l, "kept").amount, 1);
-}
-
-Test(script, a_permit_without_a_name_can_be_given_back_by_its_time)
-{
-	struct limit l = make(ALGORITHM_CONCURRENCY, 9, 10 * SECOND, 0);
-	struct script_check c = {.limit = &l, .key = SLICE("k:c{t}x"), .cost = 3};
-	struct script_op op = {.kind = SCRIPT_GIVE, .checks = &c, .n_checks = 1};
-
-	op.stamp_us = take(&l, "k:c{t}x", 3).now_us;
-	take(&l, "k:c{t}x", 3);
-	cr_assert_eq(run(&op).amount, 3);
-	cr_assert_eq(run(&op).amount, 0);
-	cr_assert_eq(peek(&l, "k:c{t}x").remaining, 6);
-}
-
-Test(script, a_plan_is_a_bucket_and_slots_in_one_step)
-{
-	struct limit rate = bucket(5, SECOND, 10), slots = make(ALGORITHM_CONCURRENCY, 4, 10 * SECOND, 0);
-	struct script_check c[2] = {{.limit = &rate, .key = SLICE("k:b{t}p:0"), .cost = 3},
-				    {.limit = &slots, .key = SLICE("k:c{t}p:0"), .cost = 3}};
-	struct script_op op = {.kind = SCRIPT_TAKE, .checks = c, .n_checks = 2};
-	struct script_answer a;
-
-	cr_assert_eq(run(&op).status, SCRIPT_ALLOWED);
-	a = run(&op);
-	cr_assert_eq(a.status, SCRIPT_REFUSED);
-	cr_assert_eq(a.check, 1);
-	cr_assert_geq(peek(&rate, "k:b{t}p:0").remaining, 7);
-	cr_assert_eq(peek(&slots, "k:c{t}p:0").remaining, 1);
 }
 
 /* ---- Peeking, expiry, storage ---- */
@@ -540,7 +241,8 @@ Test(script, every_key_expires_a_minute_after_it_says_nothing_any_more)
 			int64_t full_ms = (int64_t)answer.reset_us / 1000;
 
 			cr_assert(ttl_ms >= full_ms + 59990 && ttl_ms <= full_ms + 63000,
-				  "algorithm %d: %ld ms, full in %ld", a, (long)ttl_ms, (long)full_ms);
+				  "algorithm %d: %ld ms, full in %ld", a, (long)ttl_ms,
+				  (long)full_ms);
 		}
 	}
 }
@@ -570,9 +272,11 @@ static bool is_kept_as_integer(const struct limit *l, uint64_t cost)
 
 Test(script, ordinary_buckets_are_kept_as_integers)
 {
-	const uint64_t limits[][3] = {{10, SECOND, 20}, {1, 60 * SECOND, 1}, {3, 7 * SECOND, 3}, {100, 60 * SECOND, 100},
-				      {1000, SECOND, 2000}, {1000, 3600 * SECOND, 1000}, {1000000, SECOND, 2000000},
-				      {LIMIT_MAX, SECOND, LIMIT_MAX}, {7, 86400 * SECOND, 7}};
+	const uint64_t limits[][3] = {{10, SECOND, 20},           {1, 60 * SECOND, 1},
+				      {3, 7 * SECOND, 3},         {100, 60 * SECOND, 100},
+				      {1000, SECOND, 2000},       {1000, 3600 * SECOND, 1000},
+				      {1000000, SECOND, 2000000}, {LIMIT_MAX, SECOND, LIMIT_MAX},
+				      {7, 86400 * SECOND, 7}};
 
 	for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
 		struct limit l = bucket(limits[i][0], limits[i][1], limits[i][2]);
@@ -603,7 +307,8 @@ Test(script, a_raised_limit_admits_at_once)
 {
 	for (int a = 0; a < ALGORITHM_N; a++) {
 		uint64_t edge[4];
-		struct limit low = of_each((enum algorithm)a, 5, edge), high = of_each((enum algorithm)a, 9, edge);
+		struct limit low = of_each((enum algorithm)a, 5, edge),
+			     high = of_each((enum algorithm)a, 9, edge);
 		char key[32];
 
 		snprintf(key, sizeof key, "k:x{t}%d", a);
@@ -641,7 +346,8 @@ Test(script, a_clock_that_went_back_neither_refills_nor_forgets)
 
 	/* 12 of 20 are missing, by a clock that is a minute ahead. */
 	ahead = (now_us / 100000 + 600) % 1000000000;
-	a = redis_client_command(&rig.client, "SET k:b{t}x %lu%09lu", 12UL * 100000 * 4 + 1, (unsigned long)ahead);
+	a = redis_client_command(&rig.client, "SET k:b{t}x %lu%09lu", 12UL * 100000 * 4 + 1,
+				 (unsigned long)ahead);
 	redis_answer_release(&a);
 	answer = take(&l, "k:b{t}x", 3);
 	cr_assert_eq(answer.remaining, 5);
@@ -700,7 +406,8 @@ Test(script, a_wait_is_long_enough_and_no_longer)
 		if (a == ALGORITHM_CALENDAR)
 			continue;
 		for (size_t i = 0; i < 4; i++) {
-			struct limit l = make((enum algorithm)a, rate[i][0], rate[i][1], rate[i][0]);
+			struct limit l =
+				make((enum algorithm)a, rate[i][0], rate[i][1], rate[i][0]);
 			char key[32];
 			struct script_answer answer;
 
@@ -725,9 +432,11 @@ Test(script, what_can_never_fit_is_said)
 		none.limit = 0;
 		cr_assert_eq(limit_init(&none), KOVA_OK);
 		answer = take(&l, "k:x{t}1", 6);
-		cr_assert(answer.status == SCRIPT_REFUSED && answer.wait_us == -1 && answer.remaining == 5);
+		cr_assert(answer.status == SCRIPT_REFUSED && answer.wait_us == -1 &&
+			  answer.remaining == 5);
 		answer = take(&none, "k:x{t}1", 1);
-		cr_assert(answer.status == SCRIPT_REFUSED && answer.wait_us == -1 && answer.remaining == 0);
+		cr_assert(answer.status == SCRIPT_REFUSED && answer.wait_us == -1 &&
+			  answer.remaining == 0);
 		answer = peek(&none, "k:x{t}1");
 		cr_assert(answer.status == SCRIPT_REFUSED && answer.wait_us == -1);
 		cr_assert_eq(redis_client_integer(&rig.client, "EXISTS k:x{t}1"), 0);
@@ -791,7 +500,8 @@ Test(script, a_large_batch_of_large_operations)
 		c[i] = (struct script_check){.limit = &l, .key = slice_of(name[i]), .cost = 1};
 	}
 	for (int i = 0; i < SCRIPT_OPS_MAX; i++)
-		op[i] = (struct script_op){.kind = SCRIPT_TAKE, .checks = c, .n_checks = SCRIPT_CHECKS_MAX};
+		op[i] = (struct script_op){
+			.kind = SCRIPT_TAKE, .checks = c, .n_checks = SCRIPT_CHECKS_MAX};
 	script_rig_run(&rig, op, SCRIPT_OPS_MAX, a);
 	cr_assert_eq(a[SCRIPT_OPS_MAX - 1].remaining, 1000 - SCRIPT_OPS_MAX);
 }
@@ -807,9 +517,11 @@ Test(script, more_keys_than_lua_unpacks_at_once)
 	for (int i = 0; i < 20; i++) {
 		for (int j = 0; j < SCRIPT_CHECKS_MAX; j++) {
 			snprintf(name[i][j], sizeof name[i][j], "k:b{t}p:%d/%d", i, j);
-			c[i][j] = (struct script_check){.limit = &l, .key = slice_of(name[i][j]), .cost = 1};
+			c[i][j] = (struct script_check){
+				.limit = &l, .key = slice_of(name[i][j]), .cost = 1};
 		}
-		op[i] = (struct script_op){.kind = SCRIPT_TAKE, .checks = c[i], .n_checks = SCRIPT_CHECKS_MAX};
+		op[i] = (struct script_op){
+			.kind = SCRIPT_TAKE, .checks = c[i], .n_checks = SCRIPT_CHECKS_MAX};
 	}
 	for (int round = 0; round < 2; round++)
 		script_rig_run(&rig, op, 20, a);

@@ -10,8 +10,8 @@
 
 enum { EDGES_MAX = 16 };
 
-static const char *const algorithm_names[ALGORITHM_N] = {"token-bucket",    "gcra",	"sliding-window",
-							 "sliding-counter", "calendar", "concurrency"};
+static const char *const algorithm_names[ALGORITHM_N] = {
+	"token-bucket", "gcra", "sliding-window", "sliding-counter", "calendar", "concurrency"};
 
 struct vector {
 	struct limit limit;
@@ -34,7 +34,8 @@ static void load(void)
 	char path[4096];
 	json_error_t error;
 
-	snprintf(path, sizeof path, "%s/tests/vectors/limits.json", directory == NULL ? "." : directory);
+	snprintf(path, sizeof path, "%s/tests/vectors/limits.json",
+		 directory == NULL ? "." : directory);
 	document = json_load_file(path, 0, &error);
 	cr_assert_not_null(document, "%s:%d: %s", path, error.line, error.text);
 	start_us = ((uint64_t)time(NULL) / (7 * 86400) + 15) * 7 * 86400 * 1000000;
@@ -138,16 +139,18 @@ static void replay_in_lua(bool plain)
 		snprintf(key, sizeof key, "k:x{t}%zu", n);
 		for (size_t i = 0; i < json_array_size(v.steps); i++) {
 			struct step s = step_at(&v, i);
-			struct script_check c = {.limit = &v.limit, .key = slice_of(key), .cost = s.cost};
-			struct script_op op[2] = {{.kind = SCRIPT_TAKE, .checks = &c, .n_checks = 1},
-						  {.kind = SCRIPT_PEEK, .checks = &c, .n_checks = 1}};
+			struct script_check c = {
+				.limit = &v.limit, .key = slice_of(key), .cost = s.cost};
+			struct script_op op[2] = {
+				{.kind = SCRIPT_TAKE, .checks = &c, .n_checks = 1},
+				{.kind = SCRIPT_PEEK, .checks = &c, .n_checks = 1}};
 			struct script_answer a[2];
 			struct limiter_verdict got;
 
 			rig.virtual_us = rig.clock_us = s.at_us;
 			script_rig_run(&rig, op, plain ? 1 : 2, a);
-			got = (struct limiter_verdict){a[0].status == SCRIPT_ALLOWED, a[0].remaining, a[0].wait_us,
-						       a[0].reset_us};
+			got = (struct limiter_verdict){a[0].status == SCRIPT_ALLOWED,
+						       a[0].remaining, a[0].wait_us, a[0].reset_us};
 			compare(&v, i, &got, &s.expected);
 		}
 	}

@@ -1,6 +1,7 @@
 #include "fake_redis.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -31,7 +32,8 @@ void fake_reset(struct fake_conn *conn)
 		return;
 	conn->open = false;
 	if (uv_tcp_close_reset(&conn->tcp, on_conn_closed) != 0)
-		uv_close((uv_handle_t *)&conn->tcp, on_conn_closed); /* a write is still under way */
+		uv_close((uv_handle_t *)&conn->tcp,
+			 on_conn_closed); /* a write is still under way */
 }
 
 bool fake_is(const struct fake_command *command, const char *name)
@@ -40,7 +42,7 @@ bool fake_is(const struct fake_command *command, const char *name)
 	       strncasecmp(command->word[0].ptr, name, command->word[0].len) == 0;
 }
 
-void fake_send(struct fake_conn *conn, const char *text)
+static void send_now(struct fake_conn *conn, const char *text)
 {
 	uv_buf_t bytes = uv_buf_init((char *)text, (unsigned)strlen(text));
 
@@ -84,29 +86,60 @@ static void on_later(uv_timer_t *timer)
 
 	for (size_t i = 0; i < FAKE_CONNS_MAX; i++)
 		if (later->conn != NULL && later->server->conns[i] == later->conn)
-			fake_send(later->conn, later->text);
+			send_now(later->conn, later->text);
 	uv_close((uv_handle_t *)timer, on_later_closed);
 }
 
-void fake_send_later(struct fake_conn *conn, const char *text, uint64_t delay_ms)
+/* Timers of the same instant fire in the order in which they were started. */
+static void send_at(struct fake_conn *conn, const char *text, uint64_t at_ms)
 {
 	struct later *later = calloc(1, sizeof(*later) + strlen(text) + 1);
+	uint64_t now_ms = uv_now(conn->server->loop);
 
 	later->server = conn->server;
 	later->conn = conn;
 	strcpy(later->text, text);
 	uv_timer_init(conn->server->loop, &later->timer);
 	later->timer.data = later;
-	uv_timer_start(&later->timer, on_later, delay_ms, 0);
+	conn->busy_until_ms = at_ms;
+	uv_timer_start(&later->timer, on_later, at_ms > now_ms ? at_ms - now_ms : 0, 0);
+}
+
+void fake_send_later(struct fake_conn *conn, const char *text, uint64_t delay_ms)
+{
+	uint64_t at_ms = uv_now(conn->server->loop) + delay_ms;
+
+	send_at(conn, text, at_ms > conn->busy_until_ms ? at_ms : conn->busy_until_ms);
+}
+
+void fake_send(struct fake_conn *conn, const char *text)
+{
+	if (conn->busy_until_ms >= uv_now(conn->server->loop))
+		send_at(conn, text, conn->busy_until_ms);
+	else
+		send_now(conn, text);
+}
+
+static void send_pong(struct fake_conn *conn, const struct fake_command *command)
+{
+	char text[128];
+	struct slice said = command->word[1];
+
+	assert(said.len < 64);
+	snprintf(text, sizeof text, "$%zu\r\n%.*s\r\n", said.len, (int)said.len, said.ptr);
+	fake_send(conn, text);
 }
 
 bool fake_login(struct fake_conn *conn, const struct fake_command *command)
 {
-	if (fake_is(command, "PING"))
+	if (fake_is(command, "PING") && command->n > 1)
+		send_pong(conn, command);
+	else if (fake_is(command, "PING"))
 		fake_send(conn, "+PONG\r\n");
 	else if (fake_is(command, "ROLE"))
 		fake_send(conn, "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n");
-	else if (fake_is(command, "AUTH") || fake_is(command, "SELECT") || fake_is(command, "ASKING"))
+	else if (fake_is(command, "AUTH") || fake_is(command, "SELECT") ||
+		 fake_is(command, "ASKING"))
 		fake_send(conn, "+OK\r\n");
 	else
 		return false;
@@ -193,7 +226,8 @@ static void on_connection(uv_stream_t *listener, int status)
 	conn->tcp.data = conn;
 	int r = uv_accept(listener, (uv_stream_t *)&conn->tcp);
 	assert(r == 0);
-	uv_tcp_nodelay(&conn->tcp, 1); /* two answers soon after each other must not wait for an ACK */
+	uv_tcp_nodelay(&conn->tcp,
+		       1); /* two answers soon after each other must not wait for an ACK */
 	f->n_conns++;
 	size_t i = 0;
 	while (f->conns[i] != NULL)

@@ -1,6 +1,6 @@
 /*
- * A Redis that misbehaves as told, on the loop of the test: a script is asked about each command and answers with
- * raw bytes, later, in pieces, with a reset, or not at all.
+ * A Redis that misbehaves as told, on the loop of the test: a script is asked about each command
+ * and answers with raw bytes, later, in pieces, with a reset, or not at all.
  */
 #pragma once
 
@@ -26,7 +26,8 @@ struct fake_conn {
 	struct fake_redis *server;
 	uv_tcp_t tcp;
 	struct buf in;
-	struct buf owed; /* see fake_owe() */
+	struct buf owed;        /* see fake_owe() */
+	uint64_t busy_until_ms; /* see fake_send_later() */
 	unsigned n_commands;
 	bool open;
 };
@@ -55,11 +56,14 @@ void fake_redis_stop(struct fake_redis *f);
 
 bool fake_is(const struct fake_command *command, const char *name); /* its first word, any case */
 void fake_send(struct fake_conn *conn, const char *text);
+/* And what is sent after it comes after it: a server answers in order. */
 void fake_send_later(struct fake_conn *conn, const char *text, uint64_t delay_ms);
 /* Says it only after fake_pay(): a server that was stopped and goes on. */
 void fake_owe(struct fake_conn *conn, const char *text);
 void fake_pay(struct fake_redis *f);
 void fake_reset(struct fake_conn *conn);
 
-/* Answers AUTH, SELECT, ROLE, PING, ASKING as a healthy master does; false: it is something else. */
+/*
+ * Answers AUTH, SELECT, ROLE, PING, ASKING as a healthy master does; false: it is something else.
+ */
 bool fake_login(struct fake_conn *conn, const struct fake_command *command);

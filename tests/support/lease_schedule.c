@@ -13,7 +13,8 @@ static void spend(struct lease_schedule *s, uint64_t at_us, uint64_t cost)
 	s->spent[s->n_spent++] = (struct spent){at_us, cost};
 }
 
-static void spend_lease(struct lease_schedule *s, struct lease_holder *h, uint64_t at_us, uint64_t cost)
+static void spend_lease(struct lease_schedule *s, struct lease_holder *h, uint64_t at_us,
+			uint64_t cost)
 {
 	spend(s, at_us, cost);
 	h->left -= cost;
@@ -52,8 +53,9 @@ static void begin_lease(struct lease_schedule *s, const struct lease_store *stor
 
 	if (h == NULL)
 		return;
-	granted = store->lease(store->state, s->now_us, ++s->last_id, 1 + dice_below(&s->dice, s->amount_max),
-			       1 + dice_below(&s->dice, 3), ttl_us, &leased);
+	granted = store->lease(store->state, s->now_us, ++s->last_id,
+			       1 + dice_below(&s->dice, s->amount_max), 1 + dice_below(&s->dice, 3),
+			       ttl_us, &leased);
 	if (granted > 0 && !leased)
 		spend(s, s->now_us, granted);
 	if (granted == 0 || !leased || dice_below(&s->dice, 10) == 0) /* or the reply is lost */
@@ -78,7 +80,8 @@ static void return_lease(struct lease_schedule *s, const struct lease_store *sto
 	h->id = 0;
 }
 
-static void take(struct lease_schedule *s, const struct lease_store *store, uint64_t cost, uint64_t times)
+static void take(struct lease_schedule *s, const struct lease_store *store, uint64_t cost,
+		 uint64_t times)
 {
 	while (times-- > 0 && store->take(store->state, s->now_us, cost))
 		spend(s, s->now_us, cost);
@@ -88,7 +91,8 @@ static void step(struct lease_schedule *s, const struct lease_store *store)
 {
 	struct lease_holder *h;
 
-	s->now_us += dice_below(&s->dice, dice_below(&s->dice, 12) == 0 ? 40 * s->step_us : 2 * s->step_us);
+	s->now_us += dice_below(&s->dice,
+				dice_below(&s->dice, 12) == 0 ? 40 * s->step_us : 2 * s->step_us);
 	end_leases(s, store);
 	switch (dice_below(&s->dice, 8)) {
 	case 0:

@@ -18,8 +18,8 @@ struct lease_store {
 	bool (*take)(void *state, uint64_t now_us, uint64_t cost);
 	/* Returns what is granted (0: refused) until script_lease_hold_us(ttl_us) from now; *ret_leased: false if it is an ordinary
 	 * take. */
-	uint64_t (*lease)(void *state, uint64_t now_us, uint64_t id, uint64_t amount, uint64_t sharers,
-			  uint64_t ttl_us, bool *ret_leased);
+	uint64_t (*lease)(void *state, uint64_t now_us, uint64_t id, uint64_t amount,
+			  uint64_t sharers, uint64_t ttl_us, bool *ret_leased);
 	void (*unlease)(void *state, uint64_t now_us, uint64_t id, uint64_t unspent);
 };
 

@@ -114,7 +114,8 @@ command_v(struct redis_client *c, const char *format, va_list arguments)
 	int n = 0;
 
 	vsnprintf(line, sizeof line, format, arguments);
-	for (char *word = strtok_r(line, " ", &save); word != NULL; word = strtok_r(NULL, " ", &save), n++)
+	for (char *word = strtok_r(line, " ", &save); word != NULL;
+	     word = strtok_r(NULL, " ", &save), n++)
 		buf_printf(&words, "$%zu\r\n%s\r\n", strlen(word), word);
 	buf_printf(&command, "*%d\r\n", n);
 	buf_add_slice(&command, buf_slice(&words));

@@ -14,7 +14,7 @@ struct redis_client {
 struct redis_answer {
 	char type; /* '+' '-' ':' '$' '*', '_' for nil */
 	int64_t integer;
-	struct slice text; /* of '+' '-' '$'; owned */
+	struct slice text;            /* of '+' '-' '$'; owned */
 	struct redis_answer *element; /* of '*'; owned */
 	size_t n;
 };

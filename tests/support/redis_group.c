@@ -14,7 +14,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { WORDS_MAX = 64, START_TRIES = 1000, PAUSE_US = 10000, PORT_LEAST = 11000, PORT_MOST = 21000, BUS_OFFSET = 10000 };
+enum {
+	WORDS_MAX = 64,
+	START_TRIES = 1000,
+	PAUSE_US = 10000,
+	PORT_LEAST = 11000,
+	PORT_MOST = 21000,
+	BUS_OFFSET = 10000
+};
 
 static void fail(const char *what)
 {
@@ -25,8 +32,9 @@ static void fail(const char *what)
 static int is_free(uint16_t port)
 {
 	const int on = 1;
-	struct sockaddr_in address = {
-		.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in address = {.sin_family = AF_INET,
+				      .sin_port = htons(port),
+				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
@@ -37,7 +45,10 @@ static int is_free(uint16_t port)
 	return r == 0;
 }
 
-/* Not an ephemeral port, nor a bus port that is: those are taken by connections of other tests at any time. */
+/*
+ * Not an ephemeral port, nor a bus port that is: those are taken by connections of other tests at
+ * any time.
+ */
 uint16_t redis_group_free_port(void)
 {
 	for (int tries = 0; tries < 1000; tries++) {
@@ -53,11 +64,25 @@ uint16_t redis_group_free_port(void)
 	return 0;
 }
 
-/* What every server gets, except one that names a configuration file first: Sentinel writes to its own. */
+/*
+ * What every server gets, except one that names a configuration file first: Sentinel writes to its
+ * own.
+ */
 static size_t usual_words(const struct redis_node *node, const char *port, const char *words[])
 {
-	const char *usual[] = {"redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir",
-			       node->directory, "--logfile", "redis.log", "--appendonly", "no"};
+	const char *usual[] = {"redis-server",
+			       "--port",
+			       port,
+			       "--bind",
+			       "127.0.0.1",
+			       "--save",
+			       "",
+			       "--dir",
+			       node->directory,
+			       "--logfile",
+			       "redis.log",
+			       "--appendonly",
+			       "no"};
 
 	words[0] = usual[0];
 	if (node->arguments != NULL && node->arguments[0][0] != '-')
@@ -74,7 +99,8 @@ static void run(const struct redis_node *node)
 
 	snprintf(port, sizeof port, "%u", node->port);
 	size_t n = usual_words(node, port, words);
-	for (size_t i = 0; node->arguments != NULL && node->arguments[i] != NULL && n < WORDS_MAX - 1; i++)
+	for (size_t i = 0;
+	     node->arguments != NULL && node->arguments[i] != NULL && n < WORDS_MAX - 1; i++)
 		words[n++] = node->arguments[i];
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0)
@@ -100,7 +126,8 @@ static void launch(struct redis_node *node)
 	fail("redis-server does not answer");
 }
 
-void redis_node_start(struct redis_node *node, const char *const *arguments, const char *const *client)
+void redis_node_start(struct redis_node *node, const char *const *arguments,
+		      const char *const *client)
 {
 	if (node->port == 0)
 		node->port = redis_group_free_port();
@@ -143,7 +170,8 @@ static void run_client(const struct redis_node *node, char *command, int out)
 	size_t n = 3;
 
 	snprintf(port, sizeof port, "%u", node->port);
-	for (size_t i = 0; node->client != NULL && node->client[i] != NULL && n < WORDS_MAX - 1; i++)
+	for (size_t i = 0; node->client != NULL && node->client[i] != NULL && n < WORDS_MAX - 1;
+	     i++)
 		words[n++] = node->client[i];
 	for (char *rest = command, *word; (word = strsep(&rest, " ")) != NULL && n < WORDS_MAX - 1;)
 		words[n++] = word;
@@ -191,12 +219,18 @@ void redis_cluster_id(const struct redis_node *node, char *ret_id)
 
 void redis_cluster_start(struct redis_node *nodes, size_t n)
 {
-	static const char *const arguments[] = {"--cluster-enabled", "yes", "--cluster-node-timeout", "1500",
-						"--cluster-config-file", "nodes.conf", NULL};
+	static const char *const arguments[] = {"--cluster-enabled",
+						"yes",
+						"--cluster-node-timeout",
+						"1500",
+						"--cluster-config-file",
+						"nodes.conf",
+						NULL};
 
 	for (size_t i = 0; i < n; i++) {
 		redis_node_start(&nodes[i], arguments, NULL);
-		redis_node_command(&nodes[i], "CLUSTER ADDSLOTSRANGE %zu %zu", 16384 * i / n, 16384 * (i + 1) / n - 1);
+		redis_node_command(&nodes[i], "CLUSTER ADDSLOTSRANGE %zu %zu", 16384 * i / n,
+				   16384 * (i + 1) / n - 1);
 		redis_node_command(&nodes[i], "CLUSTER SET-CONFIG-EPOCH %zu", i + 1);
 	}
 	for (size_t i = 1; i < n; i++)
@@ -204,8 +238,10 @@ void redis_cluster_start(struct redis_node *nodes, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		int tries = 0;
 
-		while (strstr(redis_node_command(&nodes[i], "CLUSTER INFO"), "cluster_state:ok") == NULL ||
-		       strstr(redis_node_command(&nodes[i], "CLUSTER INFO"), "cluster_slots_ok:16384") == NULL) {
+		while (strstr(redis_node_command(&nodes[i], "CLUSTER INFO"), "cluster_state:ok") ==
+			       NULL ||
+		       strstr(redis_node_command(&nodes[i], "CLUSTER INFO"),
+			      "cluster_slots_ok:16384") == NULL) {
 			if (tries++ == START_TRIES)
 				fail("the cluster does not come up");
 			usleep(PAUSE_US);

@@ -23,9 +23,9 @@ static void fail(const char *what)
 
 static void run(const struct redis_server *s, const char *const arguments[])
 {
-	const char *argv[ARGUMENTS_MAX + 12] = {"redis-server", "--port", "0", "--unixsocket",
-						s->socket_path, "--save", "", "--appendonly",
-						"no", "--dir", s->directory};
+	const char *argv[ARGUMENTS_MAX + 12] = {
+		"redis-server", "--port", "0",     "--unixsocket", s->socket_path, "--save", "",
+		"--appendonly", "no",     "--dir", s->directory};
 	int null = open("/dev/null", O_RDWR);
 
 	for (size_t i = 0; arguments != NULL && arguments[i] != NULL && i < ARGUMENTS_MAX; i++)

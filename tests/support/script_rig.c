@@ -7,11 +7,10 @@
 #include "core/lua_script.h"
 
 /* Before the script's own text: what TIME answers comes from two more arguments. */
-static const char clock_lua[] =
-	"local redis = setmetatable({call = function(name, ...)\n"
-	"  if name == 'TIME' then return {ARGV[2], ARGV[3]} end\n"
-	"  return redis.call(name, ...)\n"
-	"end}, {__index = redis})\n";
+static const char clock_lua[] = "local redis = setmetatable({call = function(name, ...)\n"
+				"  if name == 'TIME' then return {ARGV[2], ARGV[3]} end\n"
+				"  return redis.call(name, ...)\n"
+				"end}, {__index = redis})\n";
 
 void script_rig_start(struct script_rig *r)
 {
@@ -93,12 +92,15 @@ void script_rig_run(struct script_rig *r, const struct script_op *op, uint32_t n
 	if (r->virtual_us != 0)
 		r->reply = run_virtual(r, script_batch_command(r->batch, false, r->nonce));
 	else
-		r->reply = redis_client_send(&r->client, script_batch_command(r->batch, false, r->nonce));
+		r->reply = redis_client_send(&r->client,
+					     script_batch_command(r->batch, false, r->nonce));
 	if (is_noscript(&r->reply)) {
 		redis_answer_release(&r->reply);
-		r->reply = redis_client_send(&r->client, script_batch_command(r->batch, true, r->nonce));
+		r->reply = redis_client_send(&r->client,
+					     script_batch_command(r->batch, true, r->nonce));
 	}
-	if (r->reply.type != '$' || script_reader_init(&reader, r->reply.text, r->nonce, n) != KOVA_OK)
+	if (r->reply.type != '$' ||
+	    script_reader_init(&reader, r->reply.text, r->nonce, n) != KOVA_OK)
 		fail("reply", &r->reply);
 	for (uint32_t i = 0; i < n; i++)
 		if (script_reader_next(&reader, &ret_answer[i]) != KOVA_OK)
@@ -106,8 +108,8 @@ void script_rig_run(struct script_rig *r, const struct script_op *op, uint32_t n
 	r->clock_us = reader.now_us;
 }
 
-struct script_answer script_rig_one(struct script_rig *r, enum script_op_kind kind, const struct limit *l,
-				    const char *key, uint64_t cost)
+struct script_answer script_rig_one(struct script_rig *r, enum script_op_kind kind,
+				    const struct limit *l, const char *key, uint64_t cost)
 {
 	struct script_check check = {.limit = l, .key = slice_of(key), .cost = cost};
 	struct script_op op = {.kind = kind, .checks = &check, .n_checks = 1};

@@ -12,7 +12,8 @@ struct script_rig {
 	struct redis_answer reply; /* of the last run; answers' echoes point into it */
 	uint64_t nonce;
 	uint64_t clock_us; /* Redis's, as of the last run: for the choice of a calendar's edges */
-	uint64_t virtual_us; /* not 0: the script is told that it is this late; must be later than it is */
+	uint64_t
+		virtual_us; /* not 0: the script is told that it is this late; must be later than it is */
 	char virtual_sha1[41];
 };
 
@@ -25,5 +26,5 @@ void script_rig_run(struct script_rig *r, const struct script_op *op, uint32_t n
 		    struct script_answer *ret_answer);
 
 /* One operation of one check. */
-struct script_answer script_rig_one(struct script_rig *r, enum script_op_kind kind, const struct limit *l,
-				    const char *key, uint64_t cost);
+struct script_answer script_rig_one(struct script_rig *r, enum script_op_kind kind,
+				    const struct limit *l, const char *key, uint64_t cost);

@@ -142,8 +142,8 @@ static void on_tick(uv_timer_t *timer)
 }
 
 /* Runs until `done` says so; false: it was too long. */
-static bool run_until(struct store_rig *rig, bool (*done)(struct store_rig *, size_t, bool), size_t what, bool want,
-		      uint64_t patience_ms)
+static bool run_until(struct store_rig *rig, bool (*done)(struct store_rig *, size_t, bool),
+		      size_t what, bool want, uint64_t patience_ms)
 {
 	uint64_t until = uv_hrtime() + patience_ms * MS;
 	uv_timer_t tick;

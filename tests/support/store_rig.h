@@ -1,4 +1,7 @@
-/* A Redis store under test on a loop of its own, and a record of each call: it must have ended exactly once. */
+/*
+ * A Redis store under test on a loop of its own, and a record of each call: it must have ended
+ * exactly once.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -13,7 +16,7 @@ enum { RIG_CALLS_MAX = 20000 };
 struct rig_call {
 	unsigned ended; /* callbacks that came: 1 in the end */
 	kova_status status;
-	char text[64];  /* of the reply: string, status, error; a number in decimal */
+	char text[64]; /* of the reply: string, status, error; a number in decimal */
 	uint64_t begun_ns, ended_ns;
 };
 
@@ -25,7 +28,8 @@ struct store_rig {
 	unsigned ups, downs; /* of on_changed */
 	char why[256];       /* of the last */
 	bool closed;
-	void (*on_event)(struct store_rig *rig); /* may be NULL; called after each callback and change */
+	void (*on_event)(
+		struct store_rig *rig); /* may be NULL; called after each callback and change */
 };
 
 void rig_init(struct store_rig *rig);
@@ -34,7 +38,9 @@ void rig_open(struct store_rig *rig, const struct redis_conf *conf);
 /* Closes the store if it is open, runs the loop empty, checks that each call ended once, frees. */
 void rig_end(struct store_rig *rig);
 
-/* Sends the words of `format`, after printf, separated by single spaces. Returns the call's number. */
+/*
+ * Sends the words of `format`, after printf, separated by single spaces. Returns the call's number.
+ */
 size_t rig_ask(struct store_rig *rig, uint16_t slot, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 

@@ -48,7 +48,8 @@ int clock_gettime(clockid_t id, struct timespec *ret_time)
 		return result;
 	us = shift->frozen_us;
 	if (us == 0)
-		us = (int64_t)ret_time->tv_sec * 1000000 + ret_time->tv_nsec / 1000 + shift->offset_us;
+		us = (int64_t)ret_time->tv_sec * 1000000 + ret_time->tv_nsec / 1000 +
+		     shift->offset_us;
 	ret_time->tv_sec = (time_t)(us / 1000000);
 	ret_time->tv_nsec = (long)(us % 1000000) * 1000;
 	return 0;

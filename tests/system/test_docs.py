@@ -85,6 +85,23 @@ class Docs(harness.Case):
             else:
                 self.assertEqual(got, want, f"item {index + 1} of {answer}")
 
+    def test_the_acl_user_may_what_it_must(self):
+        page = read(os.path.join(harness.SOURCE, "docs", "operations.md"))
+        setuser = re.search(r"^ACL SETUSER (\S+) .*>(\S+) .*$", page, flags=re.M)
+        redis = self.start_redis()
+        redis.call(*setuser.group(0).split())
+        redis.call("CONFIG", "SET", "requirepass", "another")
+        agent = self.start_agent({**json.loads(read(DEMO)), "node": "docs", "redis": {
+            "mode": "standalone", "url": f"redis://{setuser[1]}:{setuser[2]}@127.0.0.1:{redis.port}"}})
+        for policy in ("captcha-submit", "smooth", "login", "pages", "daily", "solver", "api"):
+            self.assertEqual(agent.call("KOVA.TAKE", policy, "k", "ID", "i", "RECEIPT")[5], "ok", policy)
+        permit = agent.call("KOVA.ACQUIRE", "exports", "k")[6]
+        self.assertEqual(agent.call("KOVA.RELEASE", "exports", "k", permit), 1)
+        self.assertEqual(agent.call("CL.THROTTLE", "k", 9, 1, 60)[0], 0)
+        receipt = agent.call("KOVA.TAKE", "daily", "r", "RECEIPT")[6]
+        self.assertEqual(agent.call("KOVA.REFUND", receipt), 1)
+        self.assertNotIn("NOPERM", agent.log())
+
     def test_the_shell_examples_of_http(self):
         """Each curl line of docs/protocol-http.md is answered with 200 or 429."""
         page = read(os.path.join(harness.SOURCE, "docs", "protocol-http.md"))
@@ -96,8 +113,10 @@ class Docs(harness.Case):
                 words = shlex.split(line)
                 url = next(word for word in words if word.startswith("http://"))
                 method = words[words.index("-X") + 1] if "-X" in words else "POST"
-                body = words[words.index("--json") + 1]
-                answer = agent.http(method, url.split("7412", 1)[1], body, {"Content-Type": "application/json"})
+                option, media_type = ("--json", "application/json") if "--json" in words \
+                    else ("-d", "application/x-www-form-urlencoded")
+                body = words[words.index(option) + 1]
+                answer = agent.http(method, url.split("7412", 1)[1], body, {"Content-Type": media_type})
                 self.assertIn(answer.status, (200, 204, 429), answer.body)
 
 

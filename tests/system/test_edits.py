@@ -54,7 +54,9 @@ class Raised(harness.Case):
         lowered = agent.call("KOVA.TAKE", "p", "k")
         self.assertEqual((lowered[0], lowered[2]), (1, 10))
         self.assertIn(lowered[1], (7, 8), "what was taken stays taken")
-        agent.http("PUT", "/v1/policies/p", policy(0))
+        self.assertEqual(agent.http("PUT", "/v1/policies/p", {"name": "p", "limit": 0, "per": "1h", "burst": 0}).status, 400)
+        self.assertEqual(agent.call("KOVA.PEEK", "p", "k")[2], 10, "an error changes nothing")
+        agent.http("PUT", "/v1/policies/p", {"name": "p", "limit": 0, "per": "1h"})
         self.assertEqual(agent.call("KOVA.TAKE", "p", "k")[:4], [0, 0, 0, -1])
 
     def test_deleted_and_made_again(self):

@@ -185,7 +185,8 @@ class Rate(harness.Case):
             burst = policy["burst"]
             mine = [hit for hit in hits if hit.words[1] == policy["name"]]
             admitted = sum(hit.admitted for hit in mine)
-            with self.subTest(policy=policy["name"], admitted=admitted, seconds=mine[-1].received - mine[0].sent):
+            print(f"{policy['name']}: {len(mine)} offered, {admitted} admitted in {mine[-1].received - mine[0].sent:.3f} s", flush=True)
+            with self.subTest(policy=policy["name"]):
                 self.assertIsNone(checker.bucket_violation(checker.admissions(mine), 100, burst))
                 self.assertIsNone(checker.needless_refusal(mine, 100, burst))
                 # A burst of 1 loses what comes between a token and the next caller: at this load 5 % on average.
@@ -215,6 +216,7 @@ class Rate(harness.Case):
         self.assertEqual(load.errors(hits), [])
         begun = hits[0].sent
         in_time = [hit for hit in hits if hit.admitted and hit.received <= begun + seconds]
+        print(f"three agents: {len(in_time)} admitted in {seconds} s of {rate * seconds}", flush=True)
         self.assertIsNone(checker.bucket_violation(checker.admissions(hits), rate, burst))
         self.assertLessEqual(len(in_time), rate * seconds + 1, "drained before")
         self.assertGreaterEqual(len(in_time), rate * seconds * 0.99)

@@ -137,6 +137,7 @@ class LostReplies(harness.Case):
     def test_with_an_id_charged_are_the_distinct_requests(self):
         self.start()
         self.ask_all(lambda n: ("KOVA.TAKE", "w", "k", "ID", f"request-{n}"))
+        print(f"{self.proxy.lost} replies lost, {self.proxy.passed} not", flush=True)
         self.assertGreater(self.proxy.lost, 5, "replies were lost")
         self.proxy.lose = 0
         self.assertEqual(self.charged(), self.REQUESTS)

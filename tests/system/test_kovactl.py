@@ -89,7 +89,7 @@ class CommandLine(Kovactl):
                 (("plan", "50"), "SLOTS and HOLD"), (("plan", "0", "10s"), "from 1 to"),
                 (("plan", "5", "10s", "--name", "a b"), "A-Z"), (("watch", "p", "k", "--every", "1ms"), "from 50ms"),
                 (("members", "x"), "too many"), (("config", "check"), "one file"),
-                (("--cost", "2", "take"), "may stand before the command"),
+                (("--cost", "2", "take"), "may precede the command"),
                 (("peek", "p", "k", "--agent", "nonsense"), "HOST:PORT"),
                 (("peek", "p", "k", "--agent", "host:99999"), "HOST:PORT"),
                 (("peek", "p", "k", "--token-file", "/nowhere"), "No such file"),

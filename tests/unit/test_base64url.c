@@ -6,7 +6,7 @@
 Test(base64url, vectors_of_rfc_4648)
 {
 	static const char *const vectors[][2] = {
-		{"", ""},	 {"f", "Zg"},	      {"fo", "Zm8"},	   {"foo", "Zm9v"},
+		{"", ""},           {"f", "Zg"},          {"fo", "Zm8"},          {"foo", "Zm9v"},
 		{"foob", "Zm9vYg"}, {"fooba", "Zm9vYmE"}, {"foobar", "Zm9vYmFy"},
 	};
 

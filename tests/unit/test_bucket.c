@@ -14,7 +14,8 @@ static struct limit make(uint64_t limit, uint64_t per_us, uint64_t burst)
 	return l;
 }
 
-static struct limiter_verdict take(struct bucket *b, const struct limit *l, uint64_t now_us, uint64_t cost)
+static struct limiter_verdict take(struct bucket *b, const struct limit *l, uint64_t now_us,
+				   uint64_t cost)
 {
 	struct limiter_verdict v;
 
@@ -59,7 +60,8 @@ Test(bucket, a_wait_is_exact)
 		struct limit l = make(1 + dice_below(&d, 50), 1000 * (1 + dice_below(&d, 100000)),
 				      1 + dice_below(&d, 100));
 		struct bucket b = {0}, before;
-		uint64_t now_us = START + dice_below(&d, 1000000000), cost = 1 + dice_below(&d, l.burst);
+		uint64_t now_us = START + dice_below(&d, 1000000000),
+			 cost = 1 + dice_below(&d, l.burst);
 		struct limiter_verdict v;
 
 		take(&b, &l, now_us, l.burst);
@@ -69,7 +71,8 @@ Test(bucket, a_wait_is_exact)
 			continue;
 		cr_assert_gt(v.wait_us, 0);
 		before = b;
-		cr_assert_not(take(&before, &l, now_us + (uint64_t)v.wait_us - 1, cost).allowed, "case %d", i);
+		cr_assert_not(take(&before, &l, now_us + (uint64_t)v.wait_us - 1, cost).allowed,
+			      "case %d", i);
 		cr_assert(take(&b, &l, now_us + (uint64_t)v.wait_us, cost).allowed, "case %d", i);
 	}
 }
@@ -79,7 +82,8 @@ struct admitted {
 };
 
 /* I1: in every interval of length T at most B + R·T, where an interval may begin and end within a quantum. */
-static void check_every_interval(const struct limit *l, const struct admitted *a, size_t n, unsigned seed)
+static void check_every_interval(const struct limit *l, const struct admitted *a, size_t n,
+				 unsigned seed)
 {
 	for (size_t i = 0; i < n; i++) {
 		uint64_t sum = 0;
@@ -101,7 +105,8 @@ Test(bucket, no_interval_admits_more_than_burst_and_refill)
 
 	for (unsigned seed = 1; seed <= 60; seed++) {
 		struct dice d = {seed};
-		struct limit l = make(1 + dice_below(&d, 100), 1000 * (1 + dice_below(&d, 5000)), 1 + dice_below(&d, 20));
+		struct limit l = make(1 + dice_below(&d, 100), 1000 * (1 + dice_below(&d, 5000)),
+				      1 + dice_below(&d, 20));
 		struct bucket b = {0};
 		struct admitted a[ASKED];
 		uint64_t now_us = START, step_us = 1 + 2 * l.per_us / l.limit;
@@ -120,7 +125,11 @@ Test(bucket, no_interval_admits_more_than_burst_and_refill)
 
 Test(bucket, all_that_is_refilled_is_used)
 {
-	const uint64_t rates[][2] = {{3, 7 * SECOND}, {10, SECOND}, {7, 86400 * SECOND}, {999, 1001000}, {100, 60 * SECOND}};
+	const uint64_t rates[][2] = {{3, 7 * SECOND},
+				     {10, SECOND},
+				     {7, 86400 * SECOND},
+				     {999, 1001000},
+				     {100, 60 * SECOND}};
 
 	for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
 		struct limit l = make(rates[i][0], rates[i][1], 2);
@@ -167,7 +176,8 @@ Test(bucket, a_clock_that_goes_back_refills_nothing)
 
 Test(bucket, a_changed_limit_keeps_what_was_taken)
 {
-	struct limit low = make(5, 60 * SECOND, 5), high = make(10, 60 * SECOND, 10), tiny = make(1, SECOND, 1);
+	struct limit low = make(5, 60 * SECOND, 5), high = make(10, 60 * SECOND, 10),
+		     tiny = make(1, SECOND, 1);
 	struct bucket b = {0};
 
 	take(&b, &low, START, 5);
@@ -193,7 +203,8 @@ Test(bucket, empty_and_given_back)
 
 Test(bucket, extremes_stay_in_range)
 {
-	const uint64_t limits[] = {1, 999999937, LIMIT_MAX}, pers[] = {LIMIT_PER_MIN_US, 7001000, LIMIT_PER_MAX_US};
+	const uint64_t limits[] = {1, 999999937, LIMIT_MAX},
+		       pers[] = {LIMIT_PER_MIN_US, 7001000, LIMIT_PER_MAX_US};
 
 	for (int i = 0; i < 9; i++) {
 		struct limit l = make(limits[i / 3], pers[i % 3], LIMIT_MAX);
@@ -201,7 +212,8 @@ Test(bucket, extremes_stay_in_range)
 		struct limiter_verdict v = take(&b, &l, START, LIMIT_MAX);
 
 		cr_assert(v.allowed && v.remaining == 0);
-		cr_assert(b.debt_ut / b.stamp_us < LIMIT_FOREVER_US && b.debt_ut * 4 / l.scale_ut < LIMIT_FOREVER_US);
+		cr_assert(b.debt_ut / b.stamp_us < LIMIT_FOREVER_US &&
+			  b.debt_ut * 4 / l.scale_ut < LIMIT_FOREVER_US);
 		v = take(&b, &l, START, LIMIT_MAX);
 		cr_assert(!v.allowed && v.wait_us > 0 && (uint64_t)v.wait_us <= LIMIT_FOREVER_US);
 	}

@@ -17,7 +17,8 @@ static struct limit make(uint64_t limit)
 	return l;
 }
 
-static struct limiter_verdict take(struct calendar *c, const struct limit *l, uint64_t now_us, uint64_t cost)
+static struct limiter_verdict take(struct calendar *c, const struct limit *l, uint64_t now_us,
+				   uint64_t cost)
 {
 	struct limiter_verdict v;
 
@@ -32,7 +33,8 @@ Test(calendar, each_window_has_its_quota)
 
 	for (int i = 0; i < 3; i++) {
 		cr_assert(take(&c, &l, edge[i], 10).allowed, "at the very edge");
-		cr_assert_eq(take(&c, &l, edge[i] + 5, 1).wait_us, (int64_t)(edge[i + 1] - edge[i] - 5));
+		cr_assert_eq(take(&c, &l, edge[i] + 5, 1).wait_us,
+			     (int64_t)(edge[i + 1] - edge[i] - 5));
 		cr_assert_not(take(&c, &l, edge[i + 1] - 1, 1).allowed);
 	}
 }

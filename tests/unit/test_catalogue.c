@@ -86,12 +86,52 @@ Test(catalogue, fields_of_a_policy)
 
 	cr_expect_str_eq(p->name, "p");
 	cr_expect_str_eq(p->levels[0].name, "p", "without levels a refusal names the policy");
-	cr_expect(!p->leveled && !p->shadow && !p->has_overrides && p->n_levels == 1);
+	cr_expect(!p->shadow && !p->has_overrides && p->n_levels == 1);
 	cr_expect_eq(p->on_outage, OUTAGE_LOCAL);
 	cr_expect(p->wait_max_queue == 1000 && p->wait_max_ms == 30000);
 	cr_expect(q->shadow && q->on_outage == OUTAGE_DENY);
 	cr_expect(q->wait_max_queue == 0 && q->wait_max_ms == 60000);
 	cr_expect_eq(p->stats, policy_stats_get(SLICE("p")));
+	catalogue_unref(c);
+}
+
+static struct durability durability_of(const char *value)
+{
+	char text[160];
+
+	snprintf(text, sizeof text,
+		 "[{\"name\":\"p\",\"limit\":10,\"per\":\"1s\",\"durability\":\"%s\"}]", value);
+	struct catalogue *c = build(text, "[]");
+	struct durability d = policy(c, "p")->durability;
+
+	catalogue_unref(c);
+	return d;
+}
+
+Test(catalogue, durability)
+{
+	struct durability d = durability_of("none");
+
+	cr_expect(!d.aof && d.replicas == 0 && !durability_is_wanted(d));
+	d = durability_of("aof");
+	cr_expect(d.aof && d.replicas == 0 && durability_is_wanted(d));
+	d = durability_of("replica:1");
+	cr_expect(!d.aof && d.replicas == 1 && durability_is_wanted(d));
+	d = durability_both(d, durability_of("replica:10"));
+	cr_expect(!d.aof && d.replicas == 10);
+	d = durability_both(d, durability_of("aof"));
+	cr_expect(d.aof && d.replicas == 10, "what satisfies both");
+}
+
+Test(catalogue, policies_by_number)
+{
+	struct catalogue *c = build("[{\"name\":\"a\",\"limit\":1,\"per\":\"1s\"},"
+				    "{\"name\":\"b\",\"limit\":1,\"per\":\"1s\"}]",
+				    "[]");
+
+	cr_expect_eq(catalogue_policy_at(c, 0), policy(c, "a"));
+	cr_expect_eq(catalogue_policy_at(c, 1), policy(c, "b"));
+	cr_expect_null(catalogue_policy_at(c, 2));
 	catalogue_unref(c);
 }
 

@@ -14,8 +14,8 @@ static struct limit make(uint64_t limit, uint64_t hold_us)
 	return l;
 }
 
-static struct limiter_verdict take(struct concurrency *c, const struct limit *l, uint64_t now_us, uint64_t cost,
-				   uint64_t name)
+static struct limiter_verdict take(struct concurrency *c, const struct limit *l, uint64_t now_us,
+				   uint64_t cost, uint64_t name)
 {
 	struct limiter_verdict v;
 

@@ -5,75 +5,6 @@
 
 /* ---- Values ---- */
 
-Test(conf, durations)
-{
-	static const struct {
-		const char *text;
-		int64_t ms;
-	} good[] = {{"0ms", 0},      {"250ms", 250},
-		    {"10s", 10000},  {"5m", 300000},
-		    {"1h", 3600000}, {"7d", 604800000},
-		    {"007s", 7000},  {"106751991167d", INT64_C(9223372036828800000)}};
-	static const char *const bad[] = {
-		"",     "5",   "ms",    "5 s",           " 5s",
-		"5s ",  "-5s", "1.5s",  "5sec",          "5S",
-		"5m5s", "+5s", "1e3ms", "106751991168d", "99999999999999999999ms"};
-	char text[CONF_DURATION_TEXT_MAX];
-	int64_t ms;
-
-	for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
-		cr_expect(conf_duration_parse(slice_of(good[i].text), &ms), "%s", good[i].text);
-		cr_expect_eq(ms, good[i].ms, "%s", good[i].text);
-		conf_duration_write(good[i].ms, text);
-		cr_expect(conf_duration_parse(slice_of(text), &ms) && ms == good[i].ms, "%s", text);
-	}
-	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-		cr_expect_not(conf_duration_parse(slice_of(bad[i]), &ms), "%s", bad[i]);
-	conf_duration_write(90000, text);
-	cr_expect_str_eq(text, "90s");
-	conf_duration_write(86400000, text);
-	cr_expect_str_eq(text, "1d");
-	conf_duration_write(0, text);
-	cr_expect_str_eq(text, "0ms");
-}
-
-Test(conf, times)
-{
-	static const struct {
-		const char *text;
-		int64_t ms;
-	} good[] = {{"1970-01-01T00:00:00Z", 0},
-		    {"2027-01-31T18:00:00Z", INT64_C(1801418400000)},
-		    {"2027-01-31t18:00:00.5z", INT64_C(1801418400500)},
-		    {"2027-01-31T18:00:00.1239+01:00", INT64_C(1801414800123)},
-		    {"2027-01-31 18:00:00-00:30", INT64_C(1801420200000)},
-		    {"2028-02-29T23:59:59Z", INT64_C(1835481599000)},
-		    {"1969-12-31T23:59:59Z", -1000},
-		    {"2016-12-31T23:59:60Z", INT64_C(1483228800000)}};
-	static const char *const bad[] = {"",
-					  "2027-01-31",
-					  "2027-01-31T18:00:00",
-					  "2027-02-29T18:00:00Z",
-					  "2027-13-01T18:00:00Z",
-					  "2027-00-01T18:00:00Z",
-					  "2027-01-31T24:00:00Z",
-					  "2027-01-31T18:60:00Z",
-					  "2027-01-31T18:00:00.Z",
-					  "2027-01-31T18:00:00+1:00",
-					  "2027-01-31T18:00:00+24:00",
-					  "2027-01-31T18:00:00Zx",
-					  "27-01-31T18:00:00Z",
-					  "1801418400"};
-	int64_t ms;
-
-	for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
-		cr_expect(conf_time_parse(slice_of(good[i].text), &ms), "%s", good[i].text);
-		cr_expect_eq(ms, good[i].ms, "%s: %lld", good[i].text, (long long)ms);
-	}
-	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-		cr_expect_not(conf_time_parse(slice_of(bad[i]), &ms), "%s", bad[i]);
-}
-
 Test(conf, addresses)
 {
 	static const struct {
@@ -95,21 +26,6 @@ Test(conf, addresses)
 	}
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
 		cr_expect_not(conf_address_parse(bad[i], &host, &port), "%s", bad[i]);
-}
-
-Test(conf, nearest_names)
-{
-	static const char *const names[] = {"limit", "levels", "algorithm", "per", "burst", NULL};
-
-	cr_expect_str_eq(conf_nearest("limits", names), "limit");
-	cr_expect_str_eq(conf_nearest("Limit", names), "limit");
-	cr_expect_str_eq(conf_nearest("lmiit", names), "limit");
-	cr_expect_str_eq(conf_nearest("algoritm", names), "algorithm");
-	cr_expect_null(conf_nearest("x", names));
-	cr_expect_null(conf_nearest("frequency", names));
-	cr_expect_null(conf_nearest("", names));
-	cr_expect_eq(conf_distance("abcdef", "abcdfe"), 1, "neighbours swapped");
-	cr_expect_eq(conf_distance("abc", "xyz"), SIZE_MAX);
 }
 
 Test(conf, paths_are_relative_to_the_file)
@@ -169,7 +85,7 @@ static const struct conf_table inner_table = {
 	.name = name_, .type = type_, .at = offsetof(struct values, member_), .text = "a " name_
 
 static const struct conf_option options[] = {
-	{OPTION("text", CONF_STRING, text), .fallback = "default", .secret = true},
+	{OPTION("text", CONF_STRING, text), .fallback = "default"},
 	{OPTION("name", CONF_NAME, name), .required = true},
 	{OPTION("path", CONF_PATH, path)},
 	{OPTION("address", CONF_ADDRESS, address), .fallback = "a:1"},

@@ -104,9 +104,9 @@ static json_t *listed(const struct control *c, const char *name)
 	json_t *all = control_policies(c), *item, *found = NULL;
 	size_t i;
 
-	json_array_foreach(json_object_get(all, "policies"), i,
-			   item) if (strcmp(json_string_value(json_object_get(item, "name")),
-					    name) == 0) found = json_incref(item);
+	json_array_foreach(json_object_get(all, "policies"), i, item)
+		if (strcmp(json_string_value(json_object_get(item, "name")), name) == 0)
+			found = json_incref(item);
 	json_decref(all);
 	return found;
 }
@@ -510,6 +510,26 @@ Test(control, no_directory)
 	cr_expect_null(control_new("/nonesuch/kova", none, none, &error));
 	cr_expect_not_null(strstr(error.text, "/nonesuch/kova/control.journal: No such file"), "%s",
 			   error.text);
+	json_decref(none);
+}
+
+Test(control, a_store_without_replicas)
+{
+	struct control_error error = {""};
+	json_t *none = json_array();
+	struct control *c = control_new(directory, none, none, &error);
+
+	cr_assert_not_null(c, "%s", error.text);
+	put_ok(c, "before", "{\"limit\":1,\"per\":\"1s\",\"durability\":\"replica:1\"}");
+	control_refuse_replicas(c);
+	put_ok(c, "file", "{\"limit\":1,\"per\":\"1s\",\"durability\":\"aof\"}");
+	cr_expect_eq(
+		put(c, "p", "{\"limit\":1,\"per\":\"1s\",\"durability\":\"replica:1\"}", &error),
+		KOVA_ECONFIG);
+	cr_expect_not_null(strstr(error.text, "no replicas"), "%s", error.text);
+	cr_expect_eq(limit_of(c, "p"), -1);
+	cr_expect_eq(limit_of(c, "before"), 1);
+	control_free(c);
 	json_decref(none);
 }
 

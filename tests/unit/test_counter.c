@@ -14,7 +14,8 @@ static struct limit make(uint64_t limit, uint64_t per_us)
 	return l;
 }
 
-static struct limiter_verdict take(struct counter *c, const struct limit *l, uint64_t now_us, uint64_t cost)
+static struct limiter_verdict take(struct counter *c, const struct limit *l, uint64_t now_us,
+				   uint64_t cost)
 {
 	struct limiter_verdict v;
 
@@ -28,7 +29,8 @@ Test(counter, the_window_before_counts_by_what_is_covered)
 	struct counter c = {0};
 
 	cr_assert(take(&c, &l, EDGE, 100).allowed);
-	cr_assert_eq(take(&c, &l, EDGE, 1).wait_us, (int64_t)(SECOND + SECOND / 100), "a hundredth of the next");
+	cr_assert_eq(take(&c, &l, EDGE, 1).wait_us, (int64_t)(SECOND + SECOND / 100),
+		     "a hundredth of the next");
 	cr_assert_eq(take(&c, &l, EDGE + SECOND + SECOND / 4, 1).remaining, 24);
 	cr_assert_eq(take(&c, &l, EDGE + SECOND + SECOND / 2, 49).remaining, 0);
 	cr_assert_eq(take(&c, &l, EDGE + 3 * SECOND, 100).remaining, 0, "both windows are over");
@@ -66,7 +68,8 @@ Test(counter, a_wait_is_exact)
 		struct limit l = make(1 + dice_below(&d, dice_below(&d, 2) ? 50 : LIMIT_MAX),
 				      1000 * (1 + dice_below(&d, 100000)));
 		struct counter c = {0}, before;
-		uint64_t now_us = EDGE + dice_below(&d, l.per_us), cost = 1 + dice_below(&d, l.limit);
+		uint64_t now_us = EDGE + dice_below(&d, l.per_us),
+			 cost = 1 + dice_below(&d, l.limit);
 		struct limiter_verdict v;
 
 		take(&c, &l, now_us, 1 + dice_below(&d, l.limit));
@@ -77,7 +80,8 @@ Test(counter, a_wait_is_exact)
 		if (v.allowed)
 			continue;
 		before = c;
-		cr_assert_not(take(&before, &l, now_us + (uint64_t)v.wait_us - 1, cost).allowed, "case %d", i);
+		cr_assert_not(take(&before, &l, now_us + (uint64_t)v.wait_us - 1, cost).allowed,
+			      "case %d", i);
 		cr_assert(take(&c, &l, now_us + (uint64_t)v.wait_us, cost).allowed, "case %d", i);
 	}
 }

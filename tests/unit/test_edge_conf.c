@@ -88,7 +88,6 @@ Test(edge_conf, an_empty_file_gives_the_defaults)
 	cr_expect_null(conf.listen_unix);
 	cr_expect_null(conf.tokens_file);
 	cr_expect_not(conf.insecure);
-	cr_expect_eq(conf.threads, 1);
 	cr_expect_str_eq(conf.state_dir, "/xdg/kova");
 	cr_expect_eq(conf.redis.mode, REDIS_EMBEDDED);
 	cr_expect_eq(conf.redis.timeout_ms, 50);
@@ -221,8 +220,8 @@ Test(edge_conf, a_password_is_in_no_error)
 		"{\"redis\":{\"mode\":\"standalone\",\"url\":\"hunter2\"}}",
 		"{\"redis\":{\"mode\":\"standalone\",\"url\":\"redis://u:hunter2%zz@h:1\"}}",
 		"{\"redis\":{\"mode\":\"cluster\",\"url\":\"redis://u:hunter2@h:1\"}}",
-		"{\"redis\":{\"mode\":\"standalone\",\"url\":\"redis://"
-		"u:hunter2@h:1\",\"user\":\"u\"}}",
+		("{\"redis\":{\"mode\":\"standalone\",\"url\":\"redis://u:hunter2@h:1\","
+		 "\"user\":\"u\"}}"),
 		"{\"redis\":{\"mode\":\"standalone\",\"url\":[\"redis://u:hunter2@h:1\"]}}",
 		"{\"redis\":{\"mode\":\"standalone\",\"url\":\"redis://u:hunter2@h:1\" \"x\":1}}",
 	};

@@ -8,13 +8,15 @@
 
 static struct limit make(uint64_t limit, uint64_t per_us, uint64_t burst)
 {
-	struct limit l = {.algorithm = ALGORITHM_GCRA, .limit = limit, .per_us = per_us, .burst = burst};
+	struct limit l = {
+		.algorithm = ALGORITHM_GCRA, .limit = limit, .per_us = per_us, .burst = burst};
 
 	cr_assert_eq(limit_init(&l), KOVA_OK);
 	return l;
 }
 
-static struct limiter_verdict take(struct gcra *g, const struct limit *l, uint64_t now_us, uint64_t cost)
+static struct limiter_verdict take(struct gcra *g, const struct limit *l, uint64_t now_us,
+				   uint64_t cost)
 {
 	struct limiter_verdict v;
 
@@ -56,7 +58,8 @@ Test(gcra, a_wait_is_exact)
 		if (v.allowed)
 			continue;
 		before = g;
-		cr_assert_not(take(&before, &l, now_us + (uint64_t)v.wait_us - 1, cost).allowed, "case %d", i);
+		cr_assert_not(take(&before, &l, now_us + (uint64_t)v.wait_us - 1, cost).allowed,
+			      "case %d", i);
 		cr_assert(take(&g, &l, now_us + (uint64_t)v.wait_us, cost).allowed, "case %d", i);
 	}
 }
@@ -90,8 +93,8 @@ Test(gcra, remaining_is_what_can_be_taken)
 	struct dice d = {5};
 
 	for (int i = 0; i < 500; i++) {
-		struct limit l = make(1 + dice_below(&d, LIMIT_MAX), 1000 * (1 + dice_below(&d, 1000)),
-				      1 + dice_below(&d, 1000));
+		struct limit l = make(1 + dice_below(&d, LIMIT_MAX),
+				      1000 * (1 + dice_below(&d, 1000)), 1 + dice_below(&d, 1000));
 		struct gcra g = {0}, probe;
 		uint64_t now_us = START;
 		struct limiter_verdict v = take(&g, &l, now_us, 1 + dice_below(&d, l.burst));

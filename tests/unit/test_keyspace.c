@@ -32,11 +32,14 @@ Test(keyspace, names)
 	expect("api", 0, "/x", "k:b{%}api:0/x");
 	expect("api", 0, "%", "k:b{%25}api:0");
 	expect("api", 0, "{a}", "k:b{{a%7D}api:0");
-	cr_assert(slice_equal((struct slice){room, keyspace_throttle(SLICE("a/b"), room)}, SLICE("k:t{a}/b")));
-	cr_assert(slice_equal((struct slice){room, keyspace_receipt(SLICE("a"), SLICE("xyz"), room)},
-			      SLICE("k:r{a}xyz")));
-	cr_assert(slice_equal((struct slice){room, keyspace_id(SLICE("a"), SLICE("0123456789"), room)},
-			      SLICE("k:i{a}10:0123456789")));
+	cr_assert(slice_equal((struct slice){room, keyspace_throttle(SLICE("a/b"), room)},
+			      SLICE("k:t{a}/b")));
+	cr_assert(
+		slice_equal((struct slice){room, keyspace_receipt(SLICE("a"), SLICE("xyz"), room)},
+			    SLICE("k:r{a}xyz")));
+	cr_assert(slice_equal(
+		(struct slice){room, keyspace_id(SLICE("a"), SLICE("0123456789"), room)},
+		SLICE("k:i{a}10:0123456789")));
 }
 
 Test(keyspace, the_longest_key_fits)
@@ -74,8 +77,10 @@ Test(keyspace, paths_of_levels)
 Test(keyspace, is_injective)
 {
 	static const char *const policies[] = {"a", "b", "aa", "a_b", "a-", "0", "a.0"};
-	static const char *const keys[] = {"c", "b_c", "b", "ab", "a", "a}", "a%7D", "a{", "%", "/", "//", "a/", "a/b",
-					   "a/b/c", "}:0", ":0", "a:0", "", "\xff", "\xc3\xa9", "a b", "a\r\nb"};
+	static const char *const keys[] = {"c",    "b_c",      "b",   "ab",    "a",   "a}",
+					   "a%7D", "a{",       "%",   "/",     "//",  "a/",
+					   "a/b",  "a/b/c",    "}:0", ":0",    "a:0", "",
+					   "\xff", "\xc3\xa9", "a b", "a\r\nb"};
 	enum { P = sizeof policies / sizeof *policies, K = sizeof keys / sizeof *keys };
 	static char room[P * K * 2][KEYSPACE_NAME_MAX];
 	static struct slice name[P * K * 2];
@@ -84,10 +89,12 @@ Test(keyspace, is_injective)
 	for (size_t p = 0; p < P; p++)
 		for (size_t k = 0; k < K; k++)
 			for (unsigned level = 0; level < 2; level++, n++)
-				name[n] = check_name(policies[p], level, slice_of(keys[k]), room[n]);
+				name[n] =
+					check_name(policies[p], level, slice_of(keys[k]), room[n]);
 	for (size_t i = 0; i < n; i++)
 		for (size_t j = i + 1; j < n; j++)
-			cr_assert_not(slice_equal(name[i], name[j]), "%.*s", (int)name[i].len, name[i].ptr);
+			cr_assert_not(slice_equal(name[i], name[j]), "%.*s", (int)name[i].len,
+				      name[i].ptr);
 }
 
 Test(keyspace, one_root_is_one_slot)

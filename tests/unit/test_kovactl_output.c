@@ -2,45 +2,8 @@
 
 #include "command.h"
 #include "limit_text.h"
-#include "nearest.h"
 #include "output.h"
 #include "verdict.h"
-
-static const char *name_at(const void *names, size_t i)
-{
-	return ((const char *const *)names)[i];
-}
-
-static const char *nearest(const char *text)
-{
-	static const char *const names[] = {"take",     "peek",     "wait", "watch",
-					    "policies", "override", NULL};
-
-	return nearest_find(text, name_at, names);
-}
-
-Test(kovactl_nearest, typing_mistakes)
-{
-	cr_assert_str_eq(nearest("tkae"), "take");
-	cr_assert_str_eq(nearest("pek"), "peek");
-	cr_assert_str_eq(nearest("wiat"), "wait");
-	cr_assert_str_eq(nearest("policys"), "policies");
-	cr_assert_str_eq(nearest("overide"), "override");
-}
-
-Test(kovactl_nearest, the_only_name_that_begins_so)
-{
-	cr_assert_str_eq(nearest("pol"), "policies");
-	cr_assert_str_eq(nearest("over"), "override");
-}
-
-Test(kovactl_nearest, nothing_near_is_nothing)
-{
-	cr_assert_null(nearest("frobnicate"));
-	cr_assert_null(nearest("xyz"));
-	cr_assert_null(nearest(""));
-	cr_assert_null(nearest("a-word-that-is-far-too-long-to-be-the-name-of-anything-here"));
-}
 
 /* ---- bytes from outside ---- */
 
@@ -79,9 +42,9 @@ static redisReply string(char *text)
 	return (redisReply){.type = REDIS_REPLY_STRING, .str = text, .len = strlen(text)};
 }
 
-static kova_status parse(long long allowed, char *reason, size_t elements, struct verdict *v)
+static kova_status parse_with_receipt(long long allowed, char *reason, char *receipt,
+				      size_t elements, struct verdict *v)
 {
-	char receipt[] = "abc";
 	redisReply items[] = {integer(allowed), integer(7),     integer(20),    integer(-1),
 			      integer(1500),    string(reason), string(receipt)};
 	redisReply *pointers[7];
@@ -90,6 +53,13 @@ static kova_status parse(long long allowed, char *reason, size_t elements, struc
 		pointers[i] = &items[i];
 	redisReply reply = {.type = REDIS_REPLY_ARRAY, .elements = elements, .element = pointers};
 	return verdict_parse(&reply, v);
+}
+
+static kova_status parse(long long allowed, char *reason, size_t elements, struct verdict *v)
+{
+	char receipt[] = "abc";
+
+	return parse_with_receipt(allowed, reason, receipt, elements, v);
 }
 
 Test(kovactl_verdict, is_read_from_the_reply)
@@ -109,6 +79,18 @@ Test(kovactl_verdict, is_read_from_the_reply)
 	cr_assert_eq(parse(1, reason, 7, &v), KOVA_OK);
 	cr_assert_str_eq(v.receipt, "abc");
 	cr_assert_eq(verdict_exit(&v), EXIT_ALLOWED);
+}
+
+/* A receipt names its pairs: 16 of the longest names and keys make 23384 characters. */
+Test(kovactl_verdict, the_longest_receipt_fits)
+{
+	char reason[] = "ok", receipt[23384 + 1];
+	struct verdict v;
+
+	memset(receipt, 'A', sizeof receipt - 1);
+	receipt[sizeof receipt - 1] = '\0';
+	cr_assert_eq(parse_with_receipt(1, reason, receipt, 7, &v), KOVA_OK);
+	cr_assert_str_eq(v.receipt, receipt);
 }
 
 Test(kovactl_verdict, another_reply_is_malformed)

@@ -42,15 +42,16 @@ static bool world_take(void *state, uint64_t now_us, uint64_t cost)
 	return v.allowed;
 }
 
-static uint64_t world_lease(void *state, uint64_t now_us, uint64_t id, uint64_t amount, uint64_t sharers,
-			    uint64_t ttl_us, bool *ret_leased)
+static uint64_t world_lease(void *state, uint64_t now_us, uint64_t id, uint64_t amount,
+			    uint64_t sharers, uint64_t ttl_us, bool *ret_leased)
 {
 	struct world *w = state;
 	struct leased_bucket_request r = {1, amount, sharers, id, script_lease_hold_us(ttl_us)};
 	struct limiter_verdict v;
 	uint64_t granted;
 
-	*ret_leased = leased_bucket_lease(bucket_of(w, now_us), &w->limit, now_us, &r, &granted, &v);
+	*ret_leased =
+		leased_bucket_lease(bucket_of(w, now_us), &w->limit, now_us, &r, &granted, &v);
 	return v.allowed ? granted : 0;
 }
 
@@ -91,7 +92,8 @@ Test(leased_bucket, no_interval_admits_more_than_burst_and_refill)
 
 	for (unsigned seed = 1; seed <= 1000; seed++)
 		cr_assert(within(seed, false, &by_lease), "seed %u", seed);
-	cr_assert_gt(by_lease, 100000, "%lu: the schedules are about leases", (unsigned long)by_lease);
+	cr_assert_gt(by_lease, 100000, "%lu: the schedules are about leases",
+		     (unsigned long)by_lease);
 }
 
 Test(leased_bucket, a_lazy_refill_would_be_noticed)
@@ -112,8 +114,10 @@ static uint64_t there_at_the_end(bool lazy)
 	struct limiter_verdict v;
 	uint64_t granted;
 
-	cr_assert(leased_bucket_lease(&w.bucket, &w.limit, START, &r, &granted, &v) && granted == 100);
-	leased_bucket_take(bucket_of(&w, START + 10 * SECOND), &w.limit, START + 10 * SECOND, 100, &v);
+	cr_assert(leased_bucket_lease(&w.bucket, &w.limit, START, &r, &granted, &v) &&
+		  granted == 100);
+	leased_bucket_take(bucket_of(&w, START + 10 * SECOND), &w.limit, START + 10 * SECOND, 100,
+			   &v);
 	return v.allowed ? 100 : v.remaining;
 }
 
@@ -138,8 +142,9 @@ Test(leased_bucket, a_wait_is_exact)
 		struct limiter_verdict v = {0}, then;
 
 		for (uint64_t id = 1; id <= 4; id++) {
-			struct leased_bucket_request r = {1, dice_below(&d, l.burst), 1 + dice_below(&d, 3), id,
-							  1 + dice_below(&d, 30 * l.per_us / l.limit)};
+			struct leased_bucket_request r = {
+				1, dice_below(&d, l.burst), 1 + dice_below(&d, 3), id,
+				1 + dice_below(&d, 30 * l.per_us / l.limit)};
 
 			leased_bucket_lease(&b, &l, now_us, &r, &granted, &v);
 			now_us += dice_below(&d, l.per_us / l.limit);

@@ -16,9 +16,15 @@ static struct limit bucket(uint64_t limit, uint64_t per_us, uint64_t burst)
 Test(limit, a_rate_is_a_fraction_in_lowest_terms)
 {
 	const uint64_t cases[][4] = {
-		{10, SECOND, 10, 1},	    {1, 60 * SECOND, 1, 60},  {3, 7 * SECOND, 3, 7},
-		{100, 60 * SECOND, 5, 3},   {7, DAY, 7, 86400},	      {1000000, SECOND, 1000000, 1},
-		{3, 7000, 3000, 7},	    {0, SECOND, 0, 1},	      {LIMIT_MAX, 100000, 10000000000, 1},
+		{10, SECOND, 10, 1},
+		{1, 60 * SECOND, 1, 60},
+		{3, 7 * SECOND, 3, 7},
+		{100, 60 * SECOND, 5, 3},
+		{7, DAY, 7, 86400},
+		{1000000, SECOND, 1000000, 1},
+		{3, 7000, 3000, 7},
+		{0, SECOND, 0, 1},
+		{LIMIT_MAX, 100000, 10000000000, 1},
 		{1, LIMIT_PER_MAX_US, 1, 34560000},
 	};
 
@@ -77,7 +83,8 @@ Test(limit, what_is_out_of_range_is_refused)
 
 Test(limit, an_emission_interval_is_rounded_up)
 {
-	struct limit l = {.algorithm = ALGORITHM_GCRA, .limit = 3, .per_us = 7 * SECOND, .burst = 3};
+	struct limit l = {
+		.algorithm = ALGORITHM_GCRA, .limit = 3, .per_us = 7 * SECOND, .burst = 3};
 
 	cr_assert_eq(limit_init(&l), KOVA_OK);
 	cr_assert_eq(l.interval_us, 2333333);
@@ -95,13 +102,24 @@ Test(limit, a_counter_s_window_in_ticks_keeps_products_exact)
 	const uint64_t per_us[] = {1000, 7777, SECOND, 4000001, 60 * SECOND, LIMIT_PER_MAX_US};
 
 	for (size_t i = 0; i < sizeof per_us / sizeof *per_us; i++) {
-		struct limit l = {.algorithm = ALGORITHM_SLIDING_COUNTER, .limit = 1, .per_us = per_us[i]};
+		struct limit l = {
+			.algorithm = ALGORITHM_SLIDING_COUNTER, .limit = 1, .per_us = per_us[i]};
 
 		cr_assert_eq(limit_init(&l), KOVA_OK);
 		cr_assert_lt(l.window_ticks * LIMIT_MAX, UINT64_C(1) << 53);
 		cr_assert_geq(l.window_ticks * l.tick_us, l.per_us);
 		cr_assert_lt((l.window_ticks - 1) * l.tick_us, l.per_us);
 	}
+}
+
+Test(limit, the_default_burst_is_what_comes_in_two_seconds)
+{
+	cr_assert_eq(limit_default_burst(10, 1000000), 20);
+	cr_assert_eq(limit_default_burst(3, 7000000), 1, "at least one");
+	cr_assert_eq(limit_default_burst(0, 1000000), 1);
+	cr_assert_eq(limit_default_burst(50, 10000000), 10);
+	cr_assert_eq(limit_default_burst(LIMIT_MAX, LIMIT_PER_MIN_US), LIMIT_MAX,
+		     "at most what a burst may be");
 }
 
 Test(limit, capacity_and_horizon)
@@ -116,7 +134,8 @@ Test(limit, capacity_and_horizon)
 	cr_assert_eq(limit_horizon_us(&l), 0);
 	l = bucket(1, LIMIT_PER_MAX_US, LIMIT_MAX);
 	cr_assert_eq(limit_horizon_us(&l), LIMIT_FOREVER_US);
-	l = (struct limit){.algorithm = ALGORITHM_GCRA, .limit = 3, .per_us = 7 * SECOND, .burst = 3};
+	l = (struct limit){
+		.algorithm = ALGORITHM_GCRA, .limit = 3, .per_us = 7 * SECOND, .burst = 3};
 	cr_assert_eq(limit_init(&l), KOVA_OK);
 	cr_assert_eq(limit_horizon_us(&l), 7 * SECOND + 1, "the interval is rounded up");
 	l = (struct limit){.algorithm = ALGORITHM_CALENDAR, .limit = 3, .edges = {edge, 3}};

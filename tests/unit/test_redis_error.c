@@ -11,7 +11,9 @@ Test(redis_error, kinds)
 		enum redis_error kind;
 	} cases[] = {
 		{"READONLY You can't write against a read only replica.", REDIS_ERROR_READONLY},
-		{"ERR Error running script (call to f_1): @user_script:1: -READONLY You can't write", REDIS_ERROR_READONLY},
+		{"ERR Error running script (call to f_1): @user_script:1: -READONLY You can't "
+		 "write",
+		 REDIS_ERROR_READONLY},
 		{"LOADING Redis is loading the dataset in memory", REDIS_ERROR_UNREADY},
 		{"MASTERDOWN Link with MASTER is down", REDIS_ERROR_UNREADY},
 		{"BUSY Redis is busy running a script.", REDIS_ERROR_UNREADY},
@@ -27,7 +29,8 @@ Test(redis_error, kinds)
 	};
 
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-		cr_assert_eq(redis_error_kind(slice_of(cases[i].text)), cases[i].kind, "%s", cases[i].text);
+		cr_assert_eq(redis_error_kind(slice_of(cases[i].text)), cases[i].kind, "%s",
+			     cases[i].text);
 }
 
 Test(redis_error, redirects)
@@ -46,9 +49,22 @@ Test(redis_error, redirects)
 Test(redis_error, malformed_redirects_change_nothing)
 {
 	static const char *const texts[] = {
-		"",           "MOVED",         "MOVED ",        "MOVED 1",      "MOVED 1 ",       "MOVED 1 host",
-		"MOVED 1 a:", "MOVED 16384 a:1", "MOVED -1 a:1", "MOVED x a:1", "MOVED 1 a:65536", "MOVED 1 a:0",
-		"MOVED  a:1", "MOVED 1 a:1x",  "ERR 1 a:1",     "ASK 123456 a:1",
+		"",
+		"MOVED",
+		"MOVED ",
+		"MOVED 1",
+		"MOVED 1 ",
+		"MOVED 1 host",
+		"MOVED 1 a:",
+		"MOVED 16384 a:1",
+		"MOVED -1 a:1",
+		"MOVED x a:1",
+		"MOVED 1 a:65536",
+		"MOVED 1 a:0",
+		"MOVED  a:1",
+		"MOVED 1 a:1x",
+		"ERR 1 a:1",
+		"ASK 123456 a:1",
 	};
 
 	for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
@@ -57,7 +73,8 @@ Test(redis_error, malformed_redirects_change_nothing)
 		struct redis_redirect r = {.slot = 7};
 
 		memcpy(exact, texts[i], len);
-		cr_assert_eq(redis_redirect_parse((struct slice){exact, len}, &r), KOVA_EPROTO, "%s", texts[i]);
+		cr_assert_eq(redis_redirect_parse((struct slice){exact, len}, &r), KOVA_EPROTO,
+			     "%s", texts[i]);
 		cr_assert_eq(r.slot, 7);
 		free(exact);
 	}

@@ -17,8 +17,8 @@ static void expect(const char *text, const char *parts)
 	char got[512];
 
 	cr_assert_eq(redis_url_parse(text, &url, &why), KOVA_OK, "%s: %s", text, why);
-	snprintf(got, sizeof got, "%d %s %u %s %s %u %s", url.tls, text_of(url.host), url.port, text_of(url.user),
-		 text_of(url.password), url.db, text_of(url.path));
+	snprintf(got, sizeof got, "%d %s %u %s %s %u %s", url.tls, text_of(url.host), url.port,
+		 text_of(url.user), text_of(url.password), url.db, text_of(url.path));
 	cr_assert_str_eq(got, parts);
 	redis_url_release(&url);
 }
@@ -43,10 +43,26 @@ Test(redis_url, forms)
 Test(redis_url, what_is_wrong_is_said_and_nothing_is_changed)
 {
 	static const char *const texts[] = {
-		"",                   "redis:",             "http://host",       "redis://",           "redis://:6379",
-		"redis://host:",      "redis://host:0",     "redis://host:65536", "redis://host:x",     "redis://host/x",
-		"redis://host/-1",    "redis://host/1000001", "redis://::1",      "redis://[::1",       "redis://[]:1",
-		"redis://a%4:b@host", "redis://a:b%zz@host", "redis://a:b%00c@host", "unix:",           "REDIS://host",
+		"",
+		"redis:",
+		"http://host",
+		"redis://",
+		"redis://:6379",
+		"redis://host:",
+		"redis://host:0",
+		"redis://host:65536",
+		"redis://host:x",
+		"redis://host/x",
+		"redis://host/-1",
+		"redis://host/1000001",
+		"redis://::1",
+		"redis://[::1",
+		"redis://[]:1",
+		"redis://a%4:b@host",
+		"redis://a:b%zz@host",
+		"redis://a:b%00c@host",
+		"unix:",
+		"REDIS://host",
 	};
 
 	for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {

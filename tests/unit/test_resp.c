@@ -172,8 +172,8 @@ Test(resp, inline_limits)
 
 static const char *const samples[] = {
 	"*1\r\n$4\r\nPING\r\n",
-	"*6\r\n$9\r\nKOVA.TAKE\r\n$3\r\napi\r\n$9\r\nacme/"
-	"\r\nbo\r\n$4\r\nCOST\r\n$1\r\n3\r\n$0\r\n\r\n",
+	("*6\r\n$9\r\nKOVA.TAKE\r\n$3\r\napi\r\n$9\r\nacme/\r\nbo\r\n"
+	 "$4\r\nCOST\r\n$1\r\n3\r\n$0\r\n\r\n"),
 	"KOVA.TAKE api \"a\\x20b\" COST 3\r\n",
 	"*0\r\n",
 	"\r\n",

@@ -89,10 +89,58 @@ Test(script, a_plain_program)
 	cr_assert(slice_equal(a.at[2], SLICE("2")));
 	cr_assert(slice_equal(a.at[3], SLICE("k:b{acme}api:0")));
 	cr_assert(slice_equal(a.at[4], SLICE("k:b{acme}api:0/x")));
-	expect_hex(a.at[5], "0000000000001c40" "01" "0100" "0200" "02000000"
-			    "00" "00000000d0127341" "0000000000002440" "000000000000f03f" "0000000000002440" "000000000000f03f"
-			    "0100" "0100" "000000000000f03f"
-			    "0100" "0200" "0000000000000840");
+	expect_hex(a.at[5], "0000000000001c40"
+			    "01"
+			    "0100"
+			    "0200"
+			    "02000000"
+			    "00"
+			    "00000000d0127341"
+			    "0000000000002440"
+			    "000000000000f03f"
+			    "0000000000002440"
+			    "000000000000f03f"
+			    "0100"
+			    "0100"
+			    "000000000000f03f"
+			    "0100"
+			    "0200"
+			    "0000000000000840");
+	script_batch_free(b);
+}
+
+/* A batch that was plain until then; the second lease's checks don't take alike. */
+Test(script, a_program_with_leases)
+{
+	struct script_batch *b = script_batch_new();
+	struct limit l = bucket(10);
+	struct script_check c[2] = {{.limit = &l, .key = SLICE("k:b{a}"), .cost = 2},
+				    {.limit = &l, .key = SLICE("k:b{b}"), .cost = 2}};
+	struct script_op op = {.kind = SCRIPT_LEASE, .checks = c, .n_checks = 1, .amount = 16, .lease = "lease-1",
+			       .ttl_us = 500000, .sharers = 4};
+	struct slice program;
+
+	add_take(b, &l, "k:b{a}", 1);
+	add(b, &op);
+	op.n_checks = 2;
+	c[1].cost = 3;
+	add(b, &op);
+	op.kind = SCRIPT_UNLEASE;
+	op.n_checks = 1;
+	add(b, &op);
+	program = parse(script_batch_command(b, false, 7)).at[5];
+	cr_assert_eq(program.len, 17 + 41 + 37 + (20 + 32 + 17) + (20 + 32 + 2 * 17) + (20 + 8 + 17));
+	program.ptr += 17 + 41 + 37;
+	program.len -= 17 + 41 + 37;
+	expect_hex(program, "07" "00" "0100" "0000000000000000" "0000000000003040" "6c656173652d3100"
+			    "0000000080841e41" "00000000881b2041" "0000000000001040"
+			    "01000000" "0100" "0000" "00" "0000000000000040"
+			    "07" "00" "0200" "0000000000000000" "0000000000003040" "6c656173652d3100"
+			    "0000000000000000" "0000000000000000" "0000000000000000"
+			    "01000000" "0100" "0000" "00" "0000000000000040"
+			    "02000000" "0100" "0100" "00" "0000000000000840"
+			    "08" "00" "0100" "0000000000000000" "0000000000003040" "6c656173652d3100"
+			    "01000000" "0100" "0000" "00" "0000000000000040");
 	script_batch_free(b);
 }
 
@@ -171,14 +219,16 @@ Test(script, many_keys_are_all_found_again)
 {
 	static struct script_check c[SCRIPT_CHECKS_MAX];
 	static char key[SCRIPT_CHECKS_MAX][16];
-	struct limit l = bucket(10), log = {.algorithm = ALGORITHM_SLIDING_WINDOW, .limit = 3, .per_us = 1000};
+	struct limit l = bucket(10),
+		     log = {.algorithm = ALGORITHM_SLIDING_WINDOW, .limit = 3, .per_us = 1000};
 	struct script_batch *b = script_batch_new();
 	struct arguments a;
 
 	cr_assert_eq(limit_init(&log), KOVA_OK);
 	for (int i = 0; i < SCRIPT_CHECKS_MAX; i++) {
 		snprintf(key[i], sizeof key[i], "%s%d", i % 2 ? "k" : "w", i);
-		c[i] = (struct script_check){.limit = i % 2 ? &l : &log, .key = slice_of(key[i]), .cost = 1};
+		c[i] = (struct script_check){
+			.limit = i % 2 ? &l : &log, .key = slice_of(key[i]), .cost = 1};
 	}
 	for (int i = 0; i < 3; i++)
 		add(b, &(struct script_op){.kind = SCRIPT_TAKE,
@@ -199,7 +249,8 @@ static void put(struct buf *b, double v)
 	buf_add(b, &v, sizeof v); /* these tests run on little-endian machines */
 }
 
-static void put_record(struct buf *b, unsigned char status, uint16_t check, double left, double wait, double reset)
+static void put_record(struct buf *b, unsigned char status, uint16_t check, double left,
+		       double wait, double reset)
 {
 	buf_add(b, &status, 1);
 	buf_add(b, &check, 2);
@@ -225,7 +276,9 @@ static void put_reply(struct buf *b)
 	put_record(b, SCRIPT_REFUSED, 3, 0, -1, 5);
 	put_record(b, SCRIPT_REPEATED | 64, 0, 7, 8, 9);
 	put_tail(b, 0, SCRIPT_SHADOWED, SLICE("echo"));
-	put_record(b, SCRIPT_ALLOWED, 65535, 1e9, 0, 0);
+	put_record(b, SCRIPT_ALLOWED | 64 | 128, 65535, 1e9, 0, 0);
+	put_tail(b, 17, 0, SLICE(""));
+	put(b, 500000);
 }
 
 static kova_status read_all(struct slice reply, uint32_t n, struct script_answer *ret_answer)
@@ -245,12 +298,14 @@ Test(script, a_reply_is_read)
 
 	put_reply(&b);
 	cr_assert_eq(read_all(buf_slice(&b), 3, a), KOVA_OK);
-	cr_assert(a[0].status == SCRIPT_REFUSED && a[0].check == 3 && a[0].wait_us == -1 && a[0].reset_us == 5);
+	cr_assert(a[0].status == SCRIPT_REFUSED && a[0].check == 3 && a[0].wait_us == -1 &&
+		  a[0].reset_us == 5);
 	cr_assert(a[0].now_us == NOW);
 	cr_assert(a[1].status == SCRIPT_REPEATED && a[1].shadowed && a[1].remaining == 7);
 	cr_assert(slice_equal(a[1].echo, SLICE("echo")));
 	cr_assert(a[2].status == SCRIPT_ALLOWED && a[2].check == 65535 && a[2].remaining == 1000000000);
-	cr_assert(a[2].echo.len == 0 && !a[2].shadowed);
+	cr_assert(a[2].echo.len == 0 && !a[2].shadowed && a[2].amount == 17 && a[2].lease_us == 500000);
+	cr_assert(a[1].lease_us == 0);
 	buf_release(&b);
 }
 
@@ -264,7 +319,8 @@ Test(script, no_prefix_and_no_longer_reply_is_one)
 		char *exact = malloc(n + 1); /* so that ASan sees a read beyond it */
 
 		memcpy(exact, b.ptr, n);
-		cr_assert_eq(read_all((struct slice){exact, n}, 3, a), KOVA_EPROTO, "prefix of %zu", n);
+		cr_assert_eq(read_all((struct slice){exact, n}, 3, a), KOVA_EPROTO, "prefix of %zu",
+			     n);
 		free(exact);
 	}
 	buf_add_text(&b, "x");
@@ -288,7 +344,8 @@ Test(script, another_nonce_or_number_of_operations_is_out_of_step)
 
 Test(script, numbers_that_are_none_are_refused)
 {
-	const double bad[] = {0.5, -2, -0.5, 9007199254740994.0, 1e300, -1e300, INFINITY, -INFINITY, NAN};
+	const double bad[] = {0.5,      -2,        -0.5, 9007199254740994.0, 1e300, -1e300,
+			      INFINITY, -INFINITY, NAN};
 
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		for (int place = 0; place < 3; place++) {
@@ -297,8 +354,10 @@ Test(script, numbers_that_are_none_are_refused)
 
 			put(&b, 42);
 			put(&b, (double)NOW);
-			put_record(&b, 1, 0, place == 0 ? bad[i] : 0, place == 1 ? bad[i] : 0, place == 2 ? bad[i] : 0);
-			cr_assert_eq(read_all(buf_slice(&b), 1, &a), KOVA_EPROTO, "%g at %d", bad[i], place);
+			put_record(&b, 1, 0, place == 0 ? bad[i] : 0, place == 1 ? bad[i] : 0,
+				   place == 2 ? bad[i] : 0);
+			cr_assert_eq(read_all(buf_slice(&b), 1, &a), KOVA_EPROTO, "%g at %d",
+				     bad[i], place);
 			buf_release(&b);
 		}
 	}
@@ -320,7 +379,8 @@ Test(script, random_replies_are_refused_or_read)
 		for (uint64_t k = dice_below(&d, 4); k > 0; k--)
 			bytes[dice_below(&d, n)] = (char)dice_next(&d);
 		if (read_all((struct slice){bytes, n}, 3, a) == KOVA_OK)
-			cr_assert(a[1].echo.ptr >= bytes && a[1].echo.ptr + a[1].echo.len <= bytes + n);
+			cr_assert(a[1].echo.ptr >= bytes &&
+				  a[1].echo.ptr + a[1].echo.len <= bytes + n);
 		free(bytes);
 	}
 	buf_release(&good);

@@ -20,7 +20,8 @@ Test(timer_heap, comes_out_in_order_whatever_is_moved_and_removed)
 
 	for (int round = 0; round < 4; round++)
 		for (int i = 0; i < N; i++)
-			cr_assert_eq(timer_heap_set(&h, &e[i], (uint64_t)rand_r(&seed) % 1000), KOVA_OK);
+			cr_assert_eq(timer_heap_set(&h, &e[i], (uint64_t)rand_r(&seed) % 1000),
+				     KOVA_OK);
 	for (int i = 0; i < N; i += 3)
 		timer_heap_remove(&h, &e[i]);
 

@@ -42,7 +42,8 @@ Test(usage, a_hot_key_survives_a_flood_of_others)
 		char key[16];
 		int len = snprintf(key, sizeof key, "k%d", i);
 
-		usage_add(u, SLICE("p"), (struct slice){key, (size_t)len}, USAGE_ADMITTED, 1, i * 2);
+		usage_add(u, SLICE("p"), (struct slice){key, (size_t)len}, USAGE_ADMITTED, 1,
+			  i * 2);
 		usage_add(u, SLICE("p"), SLICE("hot"), USAGE_ADMITTED, 1, i * 2 + 1);
 	}
 	cr_assert(usage_find(u, SLICE("p"), SLICE("hot"), &c));

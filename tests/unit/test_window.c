@@ -14,7 +14,8 @@ static struct limit make(uint64_t limit, uint64_t per_us)
 	return l;
 }
 
-static struct limiter_verdict take(struct window *w, const struct limit *l, uint64_t now_us, uint64_t cost)
+static struct limiter_verdict take(struct window *w, const struct limit *l, uint64_t now_us,
+				   uint64_t cost)
 {
 	struct limiter_verdict v;
 
@@ -45,7 +46,9 @@ Test(window, no_window_admits_more_than_the_limit)
 		struct dice d = {seed};
 		struct limit l = make(1 + dice_below(&d, 50), 1000 * (1 + dice_below(&d, 50)));
 		struct window w = {0};
-		static struct { uint64_t at_us, cost; } a[ASKED];
+		static struct {
+			uint64_t at_us, cost;
+		} a[ASKED];
 		uint64_t now_us = START;
 		size_t n = 0;
 

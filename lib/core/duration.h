@@ -1,6 +1,4 @@
-/*
- * Lengths of time as people and configurations write them: "250ms" "10s" "5m" "1h" "7d".
- */
+/* Lengths of time as people and configurations write them: "250ms" "10s" "5m" "1h" "7d". */
 #pragma once
 
 #include <stdint.h>
@@ -19,14 +17,8 @@ enum { DURATION_TEXT_MAX = 48 };
  */
 KOVA_MUST_CHECK kova_status duration_parse(struct slice text, uint64_t *ret_ms);
 
-/*
- * For people, the two largest units that say something, rounded up: "250ms" "1.5s" "1m 5s" "3d
- * 4h".
- */
-void duration_write(uint64_t ms, char ret_text[DURATION_TEXT_MAX]);
+/* Exact, as duration_parse() takes it: in the largest unit that leaves no rest ("90s", "1500ms", "0ms"). */
+void duration_write(uint64_t ms, char ret_text[static DURATION_TEXT_MAX]);
 
-/*
- * Exact, as duration_parse() takes it: the largest unit that leaves no rest ("90s", "1500ms",
- * "0ms").
- */
-void duration_write_exact(uint64_t ms, char ret_text[DURATION_TEXT_MAX]);
+/* For people, the two largest units that say something, rounded up: "250ms" "1.5s" "1m 5s" "3d 4h". */
+void duration_write_rounded(uint64_t ms, char ret_text[static DURATION_TEXT_MAX]);

@@ -1,7 +1,9 @@
-#include "duration.h"
+#include "core/duration.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+
+#include "core/divide.h"
 
 struct unit {
 	const char *name;
@@ -42,10 +44,19 @@ kova_status duration_parse(struct slice text, uint64_t *ret_ms)
 	return KOVA_OK;
 }
 
+void duration_write(uint64_t ms, char ret_text[static DURATION_TEXT_MAX])
+{
+	size_t i = 0;
+
+	while (ms % units[i].ms != 0 || (ms == 0 && i + 1 < UNITS_N))
+		i++;
+	snprintf(ret_text, DURATION_TEXT_MAX, "%" PRIu64 "%s", ms / units[i].ms, units[i].name);
+}
+
 /* 1 s to 1 min: tenths of a second, rounded up. */
 static void write_seconds(uint64_t ms, char *text)
 {
-	uint64_t tenths = (ms + 99) / 100;
+	uint64_t tenths = divide_up(ms, 100);
 
 	if (tenths % 10 == 0)
 		snprintf(text, DURATION_TEXT_MAX, "%" PRIu64 "s", tenths / 10);
@@ -59,7 +70,7 @@ static void write_two(uint64_t ms, size_t big, char *text)
 {
 	uint64_t small_ms = units[big + 1].ms;
 	uint64_t ratio = units[big].ms / small_ms;
-	uint64_t smalls = ms / small_ms + (ms % small_ms != 0);
+	uint64_t smalls = divide_up(ms, small_ms);
 
 	if (smalls % ratio == 0)
 		snprintf(text, DURATION_TEXT_MAX, "%" PRIu64 "%s", smalls / ratio, units[big].name);
@@ -68,7 +79,7 @@ static void write_two(uint64_t ms, size_t big, char *text)
 			 units[big].name, smalls % ratio, units[big + 1].name);
 }
 
-void duration_write(uint64_t ms, char ret_text[DURATION_TEXT_MAX])
+void duration_write_rounded(uint64_t ms, char ret_text[static DURATION_TEXT_MAX])
 {
 	if (ms < 1000) {
 		snprintf(ret_text, DURATION_TEXT_MAX, "%" PRIu64 "ms", ms);
@@ -83,13 +94,4 @@ void duration_write(uint64_t ms, char ret_text[DURATION_TEXT_MAX])
 	while (big > 0 && ms + units[big + 1].ms > units[big - 1].ms)
 		big--;
 	write_two(ms, big, ret_text);
-}
-
-void duration_write_exact(uint64_t ms, char ret_text[DURATION_TEXT_MAX])
-{
-	size_t i = 0;
-
-	while (ms % units[i].ms != 0 || (ms == 0 && i + 1 < UNITS_N))
-		i++;
-	snprintf(ret_text, DURATION_TEXT_MAX, "%" PRIu64 "%s", ms / units[i].ms, units[i].name);
 }
