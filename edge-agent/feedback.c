@@ -15,10 +15,12 @@ enum request_error feedback_check(struct request_state *s, const char **ret_mess
 		return REQUEST_NO_ERROR;
 	f->hold_us = 0;
 	if (f->retry_after.ptr != NULL)
-		status = retry_after_parse(f->retry_after, region_now_us(s->engine->region), &f->hold_us);
+		status = retry_after_parse(f->retry_after, region_now_us(s->engine->region),
+					   &f->hold_us);
 	f->retry_after = (struct slice){0}; /* borrowed no longer */
 	if (status == KOVA_EPROTO) {
-		*ret_message = "retry-after must be a number of seconds, decimals allowed, or an HTTP-date as "
+		*ret_message = "retry-after must be a number of seconds, decimals allowed, or an "
+			       "HTTP-date as "
 			       "'Sun, 06 Nov 1994 08:49:37 GMT'";
 		return REQUEST_MALFORMED;
 	}

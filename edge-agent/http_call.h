@@ -32,7 +32,15 @@ struct http_conn {
 };
 
 /* How a request's answer is to be written. */
-enum call_shape { CALL_TAKE, CALL_CHECK, CALL_ACQUIRE, CALL_REFUND, CALL_RELEASE, CALL_RENEW, CALL_FEEDBACK };
+enum call_shape {
+	CALL_TAKE,
+	CALL_CHECK,
+	CALL_ACQUIRE,
+	CALL_REFUND,
+	CALL_RELEASE,
+	CALL_RENEW,
+	CALL_FEEDBACK
+};
 
 /* Zeroed at its start; lives in its exchange. */
 struct http_call {

@@ -20,6 +20,8 @@
 #include "core/lease.h"
 #include "engine.h"
 #include "heartbeat.h"
+#include "lease_answer.h"
+#include "lease_heat.h"
 #include "policy_stats.h"
 #include "usage.h"
 
@@ -27,11 +29,10 @@ enum {
 	BUCKETS = 16384,
 	CHECKS_MAX = 8, /* levels of a policy */
 	ENTRIES_MAX = 65536,
-	HEAT_SLOTS = 16384,
-	HOT_COST = 8,              /* asked in one window: worth an entry */
-	RETURN_BEFORE_US = 10000,  /* what is left goes back so long before the end */
-	IDLE_US = 1000000,         /* an entry goes when nobody asked for so long */
-	REFUSAL_MAX_US = 1000000,  /* a refusal is not believed for longer: limits are raised, permits refunded */
+	RETURN_BEFORE_US = 10000, /* what is left goes back so long before the end */
+	IDLE_US = 1000000,        /* an entry goes when nobody asked for so long */
+	REFUSAL_MAX_US =
+		1000000, /* a refusal is not believed for longer: limits are raised, permits refunded */
 };
 
 /* One lease. All zeros: none. */
@@ -58,7 +59,7 @@ struct lease_entry {
 	struct held asked;           /* while `asking`; good for this cost at least: */
 	uint64_t asked_cost;
 	bool asking;
-	bool dropped; /* while `asking`: what is granted goes back */
+	bool dropped;                       /* while `asking`: what is granted goes back */
 	struct request_state *first, *last; /* pending */
 	struct lease_demand demand;
 	struct timer_entry timer;
@@ -84,9 +85,7 @@ struct leases {
 	unsigned n;
 	struct leases_counters counters;
 	struct lease_entry *buckets[BUCKETS];
-	struct {
-		uint32_t window, asked;
-	} heat[HEAT_SLOTS]; /* what keys without an entry were asked for, by hash */
+	struct lease_heat heat;
 };
 
 /* ---- Clock and chance ---- */
@@ -150,20 +149,6 @@ static struct lease_entry *entry_find(const struct leases *w, uint64_t hash, str
 			     !slice_equal(entry_policy(e), policy)))
 		e = e->next;
 	return e;
-}
-
-/* Whether a key without an entry has become worth one. */
-static bool is_hot(struct leases *w, uint64_t hash, uint64_t cost)
-{
-	uint32_t window = (uint32_t)(now_us(w) / LEASE_WINDOW_US);
-	size_t i = hash / BUCKETS % HEAT_SLOTS;
-
-	if (w->heat[i].window != window) {
-		w->heat[i].window = window;
-		w->heat[i].asked = 0;
-	}
-	w->heat[i].asked += cost < HOT_COST ? (uint32_t)cost : HOT_COST;
-	return w->heat[i].asked >= HOT_COST;
 }
 
 static void arm(struct leases *w);
@@ -260,8 +245,7 @@ static void held_return(struct lease_entry *e, struct held *h)
 {
 	struct leases *w = e->leases;
 	struct held was = *h;
-	struct request_state *s =
-		was.left > 0 && !w->engine->closing ? entry_request(e, 1) : NULL;
+	struct request_state *s = was.left > 0 && !w->engine->closing ? entry_request(e, 1) : NULL;
 	struct script_op op;
 
 	*h = (struct held){0};
@@ -420,56 +404,35 @@ static void renew_early(struct lease_entry *e)
 	ask_lease(e, 1);
 }
 
-static void fill_shown(const struct lease_entry *e, struct answer *a, uint64_t remaining)
+static struct check_ref shown_ref(const struct lease_entry *e)
 {
-	struct script_answer said = {.remaining = remaining};
-	struct check_ref ref = {.policy = e->policy, .limit = e->shown, .level_name = e->shown_level};
-	uint64_t now = e->leases->now_us, capacity = limit_capacity(e->shown);
+	return (struct check_ref){
+		.policy = e->policy, .limit = e->shown, .level_name = e->shown_level};
+}
 
-	said.reset_us = e->full_us > now ? e->full_us - now : 0;
-	if (e->shown->algorithm == ALGORITHM_TOKEN_BUCKET && capacity > 0) {
-		uint64_t missing = remaining < capacity ? capacity - remaining : 0;
-
-		said.reset_us = (uint64_t)((double)limit_horizon_us(e->shown) * (double)missing /
-					   (double)capacity);
-		said.wait_us = missing > 0 ? (int64_t)(e->shown->per_us / e->shown->limit) + 1 : 0;
-	} else {
-		said.wait_us = (int64_t)said.reset_us;
-	}
-	resolve_answer(a, &ref, &said, true);
+static uint64_t time_until(const struct lease_entry *e, uint64_t at_us)
+{
+	return at_us > e->leases->now_us ? at_us - e->leases->now_us : 0;
 }
 
 static void answer_granted(struct lease_entry *e, struct request_state *s)
 {
-	struct answer *a = &s->request.answer;
-	uint64_t cost = s->request.pairs[0].cost;
+	const struct check_ref ref = shown_ref(e);
 
-	fill_shown(e, a, e->spent.left + e->next_one.left + e->beyond);
-	a->reason = REASON_OK;
+	lease_answer_granted(&s->request.answer, &ref, e->spent.left + e->next_one.left + e->beyond,
+			     time_until(e, e->full_us));
 	e->policy->stats->allowed++;
-	e->admitted += cost;
+	e->admitted += s->request.pairs[0].cost;
 	e->leases->counters.decisions++;
-}
-
-static int64_t ms_until(const struct lease_entry *e, uint64_t at_us)
-{
-	uint64_t now = e->leases->now_us;
-
-	return at_us > now ? (int64_t)((at_us - now + 999) / 1000) : 0;
 }
 
 static void answer_refused(struct lease_entry *e, struct request_state *s)
 {
-	struct answer *a = &s->request.answer;
+	const struct check_ref ref = shown_ref(e);
+	int64_t wait_us = e->room_us == UINT64_MAX ? -1 : (int64_t)time_until(e, e->room_us);
 
-	fill_shown(e, a, e->spent.left + e->next_one.left + e->beyond);
-	if (e->refused_why == REASON_HELD) /* nothing remains, however full it is */
-		a->reset_after_ms = ms_until(e, e->full_us);
-	a->allowed = false;
-	a->retry_after_ms = e->room_us == UINT64_MAX ? -1 : ms_until(e, e->room_us);
-	a->more_after_ms = a->retry_after_ms;
-	a->reason = e->refused_why;
-	memcpy(a->level, e->shown_level, strlen(e->shown_level) + 1);
+	lease_answer_refused(&s->request.answer, &ref, e->spent.left + e->next_one.left + e->beyond,
+			     time_until(e, e->full_us), wait_us, e->refused_why);
 	e->policy->stats->refused++;
 	e->refused += s->request.pairs[0].cost;
 	e->leases->counters.decisions++;
@@ -487,7 +450,7 @@ enum lease_verdict leases_try(struct request_state *s)
 	uint64_t hash = hash_of(q->policy, q->key);
 	struct lease_entry *e = entry_find(w, hash, q->policy, q->key);
 
-	if (e == NULL && is_hot(w, hash, q->cost))
+	if (e == NULL && lease_heat_add(&w->heat, hash, now_us(w), q->cost))
 		e = entry_new(w, hash, q->policy, q->key);
 	if (e == NULL)
 		return LEASE_NONE;
@@ -582,7 +545,8 @@ static void remember_refusal(struct lease_entry *e, uint64_t cost, const struct 
 {
 	uint64_t wait_us = said->wait_us < 0 ? REFUSAL_MAX_US : (uint64_t)said->wait_us;
 
-	e->refused_until_us = now_us(e->leases) + (wait_us < REFUSAL_MAX_US ? wait_us : REFUSAL_MAX_US);
+	e->refused_until_us =
+		now_us(e->leases) + (wait_us < REFUSAL_MAX_US ? wait_us : REFUSAL_MAX_US);
 	e->refused_cost = cost;
 	e->room_us = said->wait_us < 0 ? UINT64_MAX : now_us(e->leases) + (uint64_t)said->wait_us;
 	e->refused_why = said->why == SCRIPT_HELD ? REASON_HELD : REASON_LIMITED;
@@ -695,7 +659,8 @@ static bool is_below(const struct lease_entry *e, struct slice policy, struct sl
 	struct slice path = entry_key(e);
 
 	return slice_equal(entry_policy(e), policy) && path.len >= key.len &&
-	       memcmp(path.ptr, key.ptr, key.len) == 0 && (path.len == key.len || path.ptr[key.len] == '/');
+	       memcmp(path.ptr, key.ptr, key.len) == 0 &&
+	       (path.len == key.len || path.ptr[key.len] == '/');
 }
 
 void leases_drop(struct leases *w, const struct policy *policy, struct slice key)
@@ -790,7 +755,8 @@ static void arm(struct leases *w)
 	if (first == NULL || w->stopped)
 		uv_timer_stop(&w->timer);
 	else
-		uv_timer_start(&w->timer, on_timer, first->at > now ? (first->at - now + 999) / 1000 : 0, 0);
+		uv_timer_start(&w->timer, on_timer,
+			       first->at > now ? (first->at - now + 999) / 1000 : 0, 0);
 }
 
 /* ---- Life ---- */

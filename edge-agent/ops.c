@@ -178,9 +178,10 @@ static void collect_policies(struct metrics_writer *w, void *data)
 			    "Requests whose callers were gone before their answer.",
 			    offsetof(struct policy_stats, abandoned));
 	write_feedback(w, p);
-	write_policy_family(w, p, "kova_feedback_holds", METRIC_COUNTER,
-			    "Feedback that held its key: RETRYAFTER, or RESET with nothing remaining.",
-			    offsetof(struct policy_stats, feedback_holds));
+	write_policy_family(
+		w, p, "kova_feedback_holds", METRIC_COUNTER,
+		"Feedback that held its key: RETRYAFTER, or RESET with nothing remaining.",
+		offsetof(struct policy_stats, feedback_holds));
 	write_policy_family(w, p, "kova_breaker_opened", METRIC_COUNTER,
 			    "Circuit breakers of keys that feedback through this agent opened.",
 			    offsetof(struct policy_stats, breaker_opened));

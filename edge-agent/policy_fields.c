@@ -141,9 +141,12 @@ static const struct conf_option lease_options[] = {
 
 const struct conf_table lease_table = {
 	.title = "A policy's `lease`",
-	.text = "A key that is asked for often is decided in memory, from permits that the agent took in one call to "
-		"Redis; the limit stays exact ([Leases](leases.md)). A crashed agent loses what it had not spent until "
-		"`ttl` is over. `token-bucket`, `sliding-window` and `calendar` only: the others have none.",
+	.text = "A key that is asked for often is decided in memory, from permits that the agent "
+		"took in one call to "
+		"Redis; the limit stays exact ([Leases](leases.md)). A crashed agent loses what it "
+		"had not spent until "
+		"`ttl` is over. `token-bucket`, `sliding-window` and `calendar` only: the others "
+		"have none.",
 	.options = lease_options,
 	.n_options = COUNT(lease_options),
 };
@@ -181,7 +184,8 @@ static const struct conf_option breaker_options[] = {
 
 const struct conf_table breaker_table = {
 	.title = "A policy's `breaker`",
-	.text = "Refuses every take of a key whose requests fail elsewhere, as feedback says, until trials succeed "
+	.text = "Refuses every take of a key whose requests fail elsewhere, as feedback says, "
+		"until trials succeed "
 		"([Feedback](feedback.md)). A policy with a breaker has no leases.",
 	.options = breaker_options,
 	.n_options = COUNT(breaker_options),

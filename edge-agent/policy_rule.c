@@ -306,9 +306,11 @@ static void lease_read(const struct reading *in, struct policy *p)
 
 	if (json_is_object(value))
 		conf_read(in->r, &path, value, &lease_table, &f);
-	else if (value != NULL && (text == NULL || (strcmp(text, "auto") != 0 && strcmp(text, "off") != 0)))
+	else if (value != NULL &&
+		 (text == NULL || (strcmp(text, "auto") != 0 && strcmp(text, "off") != 0)))
 		conf_fail(in->r, in->path, "lease", CONF_AT_VALUE,
-			  "`lease` must be `auto`, `off` or an object as { \"max\": 1000, \"ttl\": \"500ms\" }");
+			  "`lease` must be `auto`, `off` or an object as { \"max\": 1000, \"ttl\": "
+			  "\"500ms\" }");
 	p->lease.off = text != NULL && strcmp(text, "off") == 0;
 	p->lease.max = f.max == CONF_ABSENT ? 0 : (uint64_t)f.max;
 	p->lease.ttl_us = (uint64_t)f.ttl * 1000;
@@ -327,12 +329,14 @@ static void breaker_read(const struct reading *in, struct policy *p)
 		conf_read(in->r, &path, value, &breaker_table, &f);
 	else
 		conf_fail(in->r, in->path, "breaker", CONF_AT_VALUE,
-			  "`breaker` must be an object as { \"failures\": 5, \"of\": 10, \"open\": \"30s\", "
+			  "`breaker` must be an object as { \"failures\": 5, \"of\": 10, \"open\": "
+			  "\"30s\", "
 			  "\"trials\": 1 }");
 	if (in->r->n_errors != errors)
 		return;
 	if (f.failures > f.of)
-		conf_fail(in->r, &path, NULL, CONF_AT_VALUE, "`failures` must be at most `of`, %d", (int)f.of);
+		conf_fail(in->r, &path, NULL, CONF_AT_VALUE, "`failures` must be at most `of`, %d",
+			  (int)f.of);
 	p->has_breaker = true;
 	p->breaker = (struct breaker_rule){.failures = (uint8_t)f.failures,
 					   .of = (uint8_t)f.of,

@@ -12,8 +12,8 @@ struct policy_stats {
 	uint64_t waiters;                          /* now in a queue */
 	uint64_t queue_full, wait_timeouts, abandoned;
 	uint64_t feedback_ok, feedback_error;
-	uint64_t feedback_holds;                   /* feedback that held its key */
-	uint64_t breaker_opened, breaker_closed;   /* by feedback through this agent */
+	uint64_t feedback_holds;                 /* feedback that held its key */
+	uint64_t breaker_opened, breaker_closed; /* by feedback through this agent */
 };
 
 /* The entry for `name` (1–64 bytes), made if there is none; NULL: out of memory. Lives for ever. */

@@ -259,7 +259,8 @@ static bool option_number(struct arguments *a, const char *name, const char *usa
 {
 	int64_t value;
 
-	if (!option_fits(a, 1, *given, usage) || !number(a->call, a->at + 1, name, min, max, &value))
+	if (!option_fits(a, 1, *given, usage) ||
+	    !number(a->call, a->at + 1, name, min, max, &value))
 		return false;
 	*given = true;
 	*ret_value = (uint64_t)value;
@@ -289,13 +290,14 @@ static bool feedback_option(struct arguments *a)
 		return option_number(a, "REMAINING", "REMAINING n", 0, LIMIT_MAX, &f->has_remaining,
 				     &f->remaining);
 	if (resp_word_is(word, "reset"))
-		return option_number(a, "RESET", "RESET ms", 0, REQUEST_RESET_MAX_MS, &a->reset_given,
-				     &f->reset_ms);
+		return option_number(a, "RESET", "RESET ms", 0, REQUEST_RESET_MAX_MS,
+				     &a->reset_given, &f->reset_ms);
 	if (resp_word_is(word, "status"))
-		return option_number(a, "STATUS", "STATUS code", 100, 599, &a->status_given, &unused);
-	if (resp_word_is(word, "latency"))
-		return option_number(a, "LATENCY", "LATENCY ms", 0, REQUEST_WAIT_MAX_MS, &a->latency_given,
+		return option_number(a, "STATUS", "STATUS code", 100, 599, &a->status_given,
 				     &unused);
+	if (resp_word_is(word, "latency"))
+		return option_number(a, "LATENCY", "LATENCY ms", 0, REQUEST_WAIT_MAX_MS,
+				     &a->latency_given, &unused);
 	session_error(a->call->session, "ERR",
 		      "syntax error: '%s' is no option; allowed are STATUS code, RETRYAFTER value, "
 		      "LATENCY ms, REMAINING n and RESET ms",
@@ -309,7 +311,8 @@ void resp_limiter_feedback(const struct resp_call *call)
 	bool ok = resp_word_is(call->argv[3], "ok");
 
 	if (!ok && !resp_word_is(call->argv[3], "error")) {
-		session_error(call->session, "ERR", "syntax error: the outcome must be OK or ERROR, not '%s'",
+		session_error(call->session, "ERR",
+			      "syntax error: the outcome must be OK or ERROR, not '%s'",
 			      session_quote(call->argv[3]).text);
 		return;
 	}

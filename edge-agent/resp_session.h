@@ -113,8 +113,8 @@ struct resp_command_entry {
 const struct resp_command_entry *resp_command_find(struct slice name);
 /* resp_limiter.c */
 resp_handler resp_limiter_take, resp_limiter_peek, resp_limiter_refund, resp_limiter_acquire,
-	resp_limiter_release, resp_limiter_renew, resp_limiter_throttle,
-	resp_limiter_feedback, resp_limiter_later;
+	resp_limiter_release, resp_limiter_renew, resp_limiter_throttle, resp_limiter_feedback,
+	resp_limiter_later;
 /* resp_server.c */
 resp_handler server_ping, server_echo, server_hello, server_auth, server_select, server_quit,
 	server_reset, server_info;

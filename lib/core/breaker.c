@@ -93,20 +93,22 @@ static unsigned count_failures(const struct breaker *b)
 	return n;
 }
 
-static enum breaker_change open_it(struct breaker *b, const struct breaker_rule *rule, uint64_t now_us)
+static enum breaker_change open_it(struct breaker *b, const struct breaker_rule *rule,
+				   uint64_t now_us)
 {
 	*b = (struct breaker){.open_until_us = now_us + rule->open_us};
 	return BREAKER_OPENED;
 }
 
-enum breaker_change breaker_feed(struct breaker *b, const struct breaker_rule *rule, uint64_t now_us,
-				 bool ok)
+enum breaker_change breaker_feed(struct breaker *b, const struct breaker_rule *rule,
+				 uint64_t now_us, bool ok)
 {
 	uint64_t first_end_us = 0;
 
 	if (is_closed(b)) {
 		add_outcome(b, rule, ok);
-		return count_failures(b) >= rule->failures ? open_it(b, rule, now_us) : BREAKER_SAME;
+		return count_failures(b) >= rule->failures ? open_it(b, rule, now_us)
+							   : BREAKER_SAME;
 	}
 	if (b->open_until_us > now_us || live_trials(b, now_us, &first_end_us) == 0)
 		return BREAKER_SAME;

@@ -18,10 +18,10 @@ struct breaker_rule {
 
 /* All zeros: closed, no outcomes. */
 struct breaker {
-	uint64_t open_until_us;            /* 0: closed; passed: half-open */
-	uint8_t n_outcomes;                /* from the first failure on */
+	uint64_t open_until_us; /* 0: closed; passed: half-open */
+	uint8_t n_outcomes;     /* from the first failure on */
 	uint8_t n_trials;
-	bool failed[BREAKER_OF_MAX];       /* the oldest first */
+	bool failed[BREAKER_OF_MAX]; /* the oldest first */
 	uint64_t trial_ends_us[BREAKER_TRIALS_MAX];
 };
 
@@ -40,5 +40,5 @@ void breaker_give(struct breaker *b, const struct breaker_rule *rule, uint64_t t
  * An outcome. While it is open, or half-open without a trial under way, it is one of before, and says nothing. Of several
  * trials the first outcome decides.
  */
-enum breaker_change breaker_feed(struct breaker *b, const struct breaker_rule *rule, uint64_t now_us,
-				 bool ok);
+enum breaker_change breaker_feed(struct breaker *b, const struct breaker_rule *rule,
+				 uint64_t now_us, bool ok);

@@ -141,8 +141,8 @@ static bool read_rfc850(struct cursor c, uint64_t now_us, struct date *d)
 /* A second of 60 is a leap second. */
 static bool is_date(const struct date *d)
 {
-	return d->day >= 1 && d->day <= civil_days_of_month(d->year, d->month + 1) && d->hour <= 23 &&
-	       d->minute <= 59 && d->second <= 60;
+	return d->day >= 1 && d->day <= civil_days_of_month(d->year, d->month + 1) &&
+	       d->hour <= 23 && d->minute <= 59 && d->second <= 60;
 }
 
 static kova_status until_date(struct cursor c, uint64_t now_us, uint64_t *ret_us)

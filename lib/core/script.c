@@ -7,6 +7,7 @@
 #include "core/calendar.h"
 #include "core/hash.h"
 #include "core/lua_script.h"
+#include "core/script_wire.h"
 
 /*
  * The program is written in two forms. While every operation is one token bucket check without extras the batch is
@@ -17,7 +18,6 @@ enum {
 	LIMIT_BYTES = 1 + 5 * 8,
 	PLAIN_BYTES = 2 + 2 + 8,
 	HEADER_BYTES = 8 + 1 + 2 + 2 + 4,
-	RECORD_BYTES = 1 + 2 + 3 * 8,
 	LIMITS_COMPARED = 16, /* the latest ones: a batch has few different limits */
 	TABLE_MIN = 256,
 };
@@ -355,29 +355,6 @@ enum {
 	LEASE_BYTES = SCRIPT_LEASE_ID_BYTES + LEASE_NUMBERS_BYTES,
 };
 
-static uint64_t get_u64(const char *p)
-{
-	uint64_t v = 0;
-
-	for (int i = 7; i >= 0; i--)
-		v = v << 8 | (unsigned char)p[i];
-	return v;
-}
-
-static double get_double(const char *p)
-{
-	uint64_t bits = get_u64(p);
-	double v;
-
-	memcpy(&v, &bits, sizeof v);
-	return v;
-}
-
-static unsigned get_u16(const char *p)
-{
-	return (unsigned char)p[0] | (unsigned)(unsigned char)p[1] << 8;
-}
-
 /* Rewrites the plain operations in the general form. */
 static bool make_general(struct script_batch *b)
 {
@@ -421,7 +398,8 @@ static bool add_plain(struct script_batch *b, const struct script_check *c, uint
 }
 
 /* A key that goes with that of a state: "k:<a>…" → "k:<letter><a>…". */
-static struct key_slot *aside_key(struct script_batch *b, const char *letter, struct slice key, bool other)
+static struct key_slot *aside_key(struct script_batch *b, const char *letter, struct slice key,
+				  bool other)
 {
 	struct buf name = {0};
 	struct key_slot *k = NULL;
@@ -487,7 +465,8 @@ static bool add_guards(struct script_batch *b, const struct script_check *c)
 		k = aside_key(b, "o", c->key, false);
 		if (k == NULL)
 			return false;
-		p = put_u8(put_u8(put_u8(put_u32(p, k->ref), rule->failures), rule->of), rule->trials);
+		p = put_u8(put_u8(put_u8(put_u32(p, k->ref), rule->failures), rule->of),
+			   rule->trials);
 		p = put_number(p, rule->open_us);
 	}
 	buf_took(&b->program, p);
@@ -594,7 +573,8 @@ static bool has_leases(const struct script_op *op)
 	for (unsigned i = 0; i < op->n_checks; i++) {
 		enum algorithm a = op->checks[i].limit->algorithm;
 
-		if (a != ALGORITHM_TOKEN_BUCKET && a != ALGORITHM_SLIDING_WINDOW && a != ALGORITHM_CALENDAR)
+		if (a != ALGORITHM_TOKEN_BUCKET && a != ALGORITHM_SLIDING_WINDOW &&
+		    a != ALGORITHM_CALENDAR)
 			return false;
 	}
 	return true;
@@ -606,8 +586,8 @@ static bool add_head(struct script_batch *b, const struct script_op *op, uint64_
 	struct key_slot *id = NULL, *receipt = NULL;
 	uint32_t id_ref = 0;
 	double amount = op->amount > LIMIT_FOREVER_US ? -1 : (double)op->amount;
-	char *p = buf_reserve(&b->program,
-			      OP_HEAD_BYTES + OP_EXTRAS_BYTES + LEASE_BYTES + FEEDBACK_BYTES + op->echo.len + op->permit.len);
+	char *p = buf_reserve(&b->program, OP_HEAD_BYTES + OP_EXTRAS_BYTES + LEASE_BYTES +
+						   FEEDBACK_BYTES + op->echo.len + op->permit.len);
 
 	assert(op->echo.len < UINT32_MAX / 2 && op->permit.len <= UINT16_MAX);
 	if (op->id_key.len > 0) {
@@ -650,7 +630,8 @@ static bool add_general(struct script_batch *b, const struct script_op *op, uint
 		if (!add_check(b, op, i, now_us, &n_written))
 			return false;
 	put_u16(b->program.ptr + head_at + 2, n_written);
-	if (op->kind == SCRIPT_LEASE && !takes_alike(op, n_written)) /* its numbers come right before the checks */
+	if (op->kind == SCRIPT_LEASE &&
+	    !takes_alike(op, n_written)) /* its numbers come right before the checks */
 		memset(b->program.ptr + checks_at - LEASE_NUMBERS_BYTES, 0, LEASE_NUMBERS_BYTES);
 	return true;
 }
@@ -720,106 +701,4 @@ struct slice script_batch_command(struct script_batch *b, bool with_body, uint64
 	p = put_slice(put_slice(p, buf_slice(&b->limits)), buf_slice(&b->program));
 	buf_took(&b->command, put_slice(p, SLICE("\r\n")));
 	return buf_slice(&b->command);
-}
-
-/* ---- The reply ---- */
-
-/* A number of the script's: whole, -1 .. 2^53. */
-static bool read_number(const char *p, int64_t *ret_value)
-{
-	double v = get_double(p);
-
-	if (!(v >= -1 && v <= (double)LIMIT_FOREVER_US) || (double)(int64_t)v != v)
-		return false;
-	*ret_value = (int64_t)v;
-	return true;
-}
-
-kova_status script_reader_init(struct script_reader *r, struct slice reply, uint64_t nonce,
-			       uint32_t n_ops)
-{
-	int64_t echoed, now_us;
-
-	if (reply.len < 16 || !read_number(reply.ptr, &echoed) ||
-	    !read_number(reply.ptr + 8, &now_us))
-		return KOVA_EPROTO;
-	if (echoed < 0 || (uint64_t)echoed != nonce || now_us < 0)
-		return KOVA_EPROTO;
-	*r = (struct script_reader){
-		.reply = reply, .at = 16, .now_us = (uint64_t)now_us, .left = n_ops};
-	return n_ops > 0 || reply.len == 16 ? KOVA_OK : KOVA_EPROTO;
-}
-
-enum { WHY_SHIFT = 3, WHY = 3 << WHY_SHIFT, TAIL = 64, LEASED = 128, TAIL_BYTES = 8 + 1 + 4, LEASED_BYTES = 8 };
-
-/* What follows the record of an answer that has more to say. */
-static bool read_tail(struct script_reader *r, struct script_answer *a)
-{
-	const char *p = r->reply.ptr + r->at;
-	int64_t amount;
-	size_t echo_len;
-
-	if (r->reply.len - r->at < TAIL_BYTES || !read_number(p, &amount) || amount < 0)
-		return false;
-	echo_len = get_u16(p + 9) | (size_t)get_u16(p + 11) << 16;
-	r->at += TAIL_BYTES;
-	if (r->reply.len - r->at < echo_len)
-		return false;
-	a->amount = (uint64_t)amount;
-	a->shadowed = p[8] == SCRIPT_SHADOWED;
-	a->echo = (struct slice){r->reply.ptr + r->at, echo_len};
-	r->at += echo_len;
-	return true;
-}
-
-/* What follows the tail of an allowed LEASE. */
-static bool read_leased(struct script_reader *r, struct script_answer *a)
-{
-	int64_t lease_us;
-
-	if (r->reply.len - r->at < LEASED_BYTES || !read_number(r->reply.ptr + r->at, &lease_us) || lease_us < 0)
-		return false;
-	a->lease_us = (uint64_t)lease_us;
-	r->at += LEASED_BYTES;
-	return true;
-}
-
-static bool read_record(struct script_reader *r, struct script_answer *a)
-{
-	const char *p = r->reply.ptr + r->at;
-	unsigned status;
-	int64_t remaining, reset_us;
-
-	if (r->reply.len - r->at < RECORD_BYTES)
-		return false;
-	status = (unsigned char)p[0];
-	a->check = (uint16_t)get_u16(p + 1);
-	if (!read_number(p + 3, &remaining) || !read_number(p + 11, &a->wait_us) ||
-	    !read_number(p + 19, &reset_us) || remaining < 0 || reset_us < 0)
-		return false;
-	a->remaining = (uint64_t)remaining;
-	a->reset_us = (uint64_t)reset_us;
-	r->at += RECORD_BYTES;
-	if ((status & TAIL) != 0 && !read_tail(r, a))
-		return false;
-	if ((status & LEASED) != 0 && !read_leased(r, a))
-		return false;
-	a->why = (enum script_refusal)((status & WHY) >> WHY_SHIFT);
-	status &= ~(unsigned)(TAIL | LEASED | WHY);
-	a->status = (enum script_status)status;
-	a->shadowed = a->shadowed || status == SCRIPT_SHADOWED;
-	return status <= SCRIPT_UNKNOWN && a->why <= SCRIPT_BREAKER_OPEN;
-}
-
-kova_status script_reader_next(struct script_reader *r, struct script_answer *ret_answer)
-{
-	struct script_answer a = {.now_us = r->now_us};
-
-	if (r->left == 0 || !read_record(r, &a))
-		return KOVA_EPROTO;
-	r->left--;
-	if (r->left == 0 && r->at != r->reply.len)
-		return KOVA_EPROTO;
-	*ret_answer = a;
-	return KOVA_OK;
 }

@@ -22,7 +22,8 @@ struct script_check {
 	struct slice key;          /* Redis key of this check's state (keyspace.h) */
 	uint64_t cost;             /* 1..LIMIT_MAX */
 	bool shadow;               /* never refuses; takes only if it fits */
-	const struct breaker_rule *breaker; /* TAKE, PEEK, GIVE, FEEDBACK: of this key; borrowed; NULL: none */
+	const struct breaker_rule
+		*breaker; /* TAKE, PEEK, GIVE, FEEDBACK: of this key; borrowed; NULL: none */
 };
 
 enum script_op_kind {
@@ -66,18 +67,22 @@ struct script_op {
 	bool chained; /* refused if the operation before it in the batch was */
 	const struct script_check *checks;
 	uint16_t n_checks;
-	struct slice id_key;      /* TAKE, GIVE; empty: not idempotent */
-	struct slice receipt_key; /* TAKE: remember what was taken; REFUND: look it up; else empty */
-	struct slice echo;        /* TAKE with id_key: stored with the id and answered again on a repeat */
-	struct slice permit;      /* concurrency: at most 65535 bytes, without ':', not "n"; empty: none */
-	uint64_t stamp_us;        /* GIVE: script_answer.now_us of the TAKE */
-	uint64_t amount;          /* REFUND: total to be given back; UINT64_MAX: all. LEASE, UNLEASE: see above,
+	struct slice id_key; /* TAKE, GIVE; empty: not idempotent */
+	struct slice
+		receipt_key; /* TAKE: remember what was taken; REFUND: look it up; else empty */
+	struct slice echo; /* TAKE with id_key: stored with the id and answered again on a repeat */
+	struct slice
+		permit;    /* concurrency: at most 65535 bytes, without ':', not "n"; empty: none */
+	uint64_t stamp_us; /* GIVE: script_answer.now_us of the TAKE */
+	uint64_t
+		amount; /* REFUND: total to be given back; UINT64_MAX: all. LEASE, UNLEASE: see above,
 				   * 0..LIMIT_MAX */
-	unsigned char lease[SCRIPT_LEASE_ID_BYTES]; /* LEASE, UNLEASE: unique among the leases of a key */
-	uint64_t ttl_us;          /* LEASE: SCRIPT_LEASE_TTL_MIN_US .. SCRIPT_LEASE_TTL_MAX_US */
-	uint32_t sharers;         /* LEASE: at least 1 */
-	bool ok;                  /* FEEDBACK */
-	uint64_t hold_us;         /* FEEDBACK; 0: no hold */
+	unsigned char
+		lease[SCRIPT_LEASE_ID_BYTES]; /* LEASE, UNLEASE: unique among the leases of a key */
+	uint64_t ttl_us;  /* LEASE: SCRIPT_LEASE_TTL_MIN_US .. SCRIPT_LEASE_TTL_MAX_US */
+	uint32_t sharers; /* LEASE: at least 1 */
+	bool ok;          /* FEEDBACK */
+	uint64_t hold_us; /* FEEDBACK; 0: no hold */
 };
 
 struct script_batch;
@@ -107,7 +112,7 @@ enum script_status {
 	SCRIPT_SHADOWED, /* allowed, but a shadow check would have refused */
 	SCRIPT_REPEATED, /* allowed before under this id; `echo` is what was stored then */
 	SCRIPT_EDGES,    /* now_us is outside the calendar edges sent: send again with others */
-	SCRIPT_UNKNOWN,  /* REFUND: no such receipt; RELEASE, RENEW: no such permit; UNLEASE: no such lease
+	SCRIPT_UNKNOWN, /* REFUND: no such receipt; RELEASE, RENEW: no such permit; UNLEASE: no such lease
 			  * (amount 0) */
 };
 
@@ -123,8 +128,9 @@ struct script_answer {
 	uint64_t remaining;
 	int64_t wait_us; /* refused: until it would fit (−1: never); allowed: until one more is there */
 	uint64_t reset_us;
-	uint64_t now_us;   /* Redis's clock */
-	uint64_t amount;   /* REFUND, GIVE, UNLEASE: given back now; RELEASE, RENEW: 1 or 0; LEASE: granted;
+	uint64_t now_us; /* Redis's clock */
+	uint64_t
+		amount; /* REFUND, GIVE, UNLEASE: given back now; RELEASE, RENEW: 1 or 0; LEASE: granted;
 			    * FEEDBACK: enum breaker_change */
 	uint64_t lease_us; /* LEASE: ttl_us, or 0: granted as an ordinary take of the cost */
 	bool shadowed;     /* SCRIPT_SHADOWED, or SCRIPT_REPEATED of such an answer */

@@ -21,7 +21,8 @@ struct run {
 
 static void random_rule(struct run *r)
 {
-	r->rule.of = (uint8_t)(1 + dice_below(&r->dice, dice_below(&r->dice, 3) == 0 ? BREAKER_OF_MAX : 8));
+	r->rule.of = (uint8_t)(1 + dice_below(&r->dice,
+					      dice_below(&r->dice, 3) == 0 ? BREAKER_OF_MAX : 8));
 	r->rule.failures = (uint8_t)(1 + dice_below(&r->dice, r->rule.of));
 	r->rule.trials = (uint8_t)(1 + dice_below(&r->dice, 3));
 	r->rule.open_us = 10000 + dice_below(&r->dice, 30 * SECOND);
@@ -30,10 +31,17 @@ static void random_rule(struct run *r)
 /* The limit never refuses: what does is the breaker. */
 static struct script_answer ask(struct run *r, enum script_op_kind kind, bool ok)
 {
-	static struct limit l = {.algorithm = ALGORITHM_TOKEN_BUCKET, .limit = LIMIT_MAX, .per_us = 1000,
+	static struct limit l = {.algorithm = ALGORITHM_TOKEN_BUCKET,
+				 .limit = LIMIT_MAX,
+				 .per_us = 1000,
 				 .burst = LIMIT_MAX};
-	struct script_check check = {.limit = &l, .key = SLICE("k:b{a}"), .cost = 1, .breaker = &r->rule};
-	struct script_op op = {.kind = kind, .checks = &check, .n_checks = 1, .ok = ok, .amount = UINT64_MAX,
+	struct script_check check = {
+		.limit = &l, .key = SLICE("k:b{a}"), .cost = 1, .breaker = &r->rule};
+	struct script_op op = {.kind = kind,
+			       .checks = &check,
+			       .n_checks = 1,
+			       .ok = ok,
+			       .amount = UINT64_MAX,
 			       .stamp_us = r->taken_at_us};
 	struct script_answer a;
 
@@ -48,7 +56,8 @@ static void take(struct run *r, enum script_op_kind kind)
 	struct script_answer a = ask(r, kind, false);
 
 	if (wait_us > 0) {
-		cr_assert(a.status == SCRIPT_REFUSED && a.why == SCRIPT_BREAKER_OPEN, "seed %u", r->seed);
+		cr_assert(a.status == SCRIPT_REFUSED && a.why == SCRIPT_BREAKER_OPEN, "seed %u",
+			  r->seed);
 		cr_assert_eq((uint64_t)a.wait_us, wait_us, "seed %u", r->seed);
 		return;
 	}
@@ -61,8 +70,9 @@ static void take(struct run *r, enum script_op_kind kind)
 
 static void step(struct run *r)
 {
-	uint64_t now_us = r->rig->virtual_us += dice_below(&r->dice, 4) == 0 ? dice_below(&r->dice, 20 * SECOND)
-									      : dice_below(&r->dice, 100000);
+	uint64_t now_us = r->rig->virtual_us += dice_below(&r->dice, 4) == 0
+							? dice_below(&r->dice, 20 * SECOND)
+							: dice_below(&r->dice, 100000);
 	bool ok = dice_below(&r->dice, 2) == 0;
 
 	r->rig->clock_us = now_us;
@@ -80,8 +90,8 @@ static void step(struct run *r)
 		take(r, SCRIPT_TAKE);
 		break;
 	default:
-		cr_assert_eq(ask(r, SCRIPT_FEEDBACK, ok).amount, breaker_feed(&r->twin, &r->rule, now_us, ok),
-			     "seed %u", r->seed);
+		cr_assert_eq(ask(r, SCRIPT_FEEDBACK, ok).amount,
+			     breaker_feed(&r->twin, &r->rule, now_us, ok), "seed %u", r->seed);
 	}
 }
 

@@ -16,9 +16,12 @@ static const struct {
 	enum algorithm algorithm;
 	const char *key, *hold_key;
 } kinds[] = {
-	{ALGORITHM_TOKEN_BUCKET, "k:b{a}", "k:b{a}"},	  {ALGORITHM_GCRA, "k:g{a}", "k:g{a}"},
-	{ALGORITHM_SLIDING_WINDOW, "k:w{a}", "k:hw{a}"},  {ALGORITHM_SLIDING_COUNTER, "k:s{a}", "k:s{a}"},
-	{ALGORITHM_CALENDAR, "k:d{a}", "k:d{a}"},	  {ALGORITHM_CONCURRENCY, "k:c{a}", "k:hc{a}"},
+	{ALGORITHM_TOKEN_BUCKET, "k:b{a}", "k:b{a}"},
+	{ALGORITHM_GCRA, "k:g{a}", "k:g{a}"},
+	{ALGORITHM_SLIDING_WINDOW, "k:w{a}", "k:hw{a}"},
+	{ALGORITHM_SLIDING_COUNTER, "k:s{a}", "k:s{a}"},
+	{ALGORITHM_CALENDAR, "k:d{a}", "k:d{a}"},
+	{ALGORITHM_CONCURRENCY, "k:c{a}", "k:hc{a}"},
 };
 
 enum { KINDS = sizeof kinds / sizeof *kinds };
@@ -27,7 +30,8 @@ enum { KINDS = sizeof kinds / sizeof *kinds };
 static void start(void)
 {
 	script_rig_start(&rig);
-	rig.clock_us = rig.virtual_us = ((uint64_t)time(NULL) + 100000) * SECOND / (3600 * SECOND) * (3600 * SECOND);
+	rig.clock_us = rig.virtual_us =
+		((uint64_t)time(NULL) + 100000) * SECOND / (3600 * SECOND) * (3600 * SECOND);
 	for (unsigned i = 0; i < 4; i++)
 		edges[i] = rig.clock_us + i * 86400 * SECOND - 87400 * SECOND;
 }
@@ -48,17 +52,26 @@ static void pass(uint64_t us)
 /* Ten an hour, ten at once. */
 static struct limit make(enum algorithm a, uint64_t limit)
 {
-	struct limit l = {.algorithm = a, .limit = limit, .per_us = 3600 * SECOND, .burst = 10,
-			  .hold_us = 3600 * SECOND, .edges = {edges, 4}};
+	struct limit l = {.algorithm = a,
+			  .limit = limit,
+			  .per_us = 3600 * SECOND,
+			  .burst = 10,
+			  .hold_us = 3600 * SECOND,
+			  .edges = {edges, 4}};
 
 	cr_assert_eq(limit_init(&l), KOVA_OK);
 	return l;
 }
 
-static struct script_answer run_check(enum script_op_kind kind, const struct script_check *check, bool ok,
-				      uint64_t hold_us, uint64_t most)
+static struct script_answer run_check(enum script_op_kind kind, const struct script_check *check,
+				      bool ok, uint64_t hold_us, uint64_t most)
 {
-	struct script_op op = {.kind = kind, .checks = check, .n_checks = 1, .ok = ok, .hold_us = hold_us, .amount = most};
+	struct script_op op = {.kind = kind,
+			       .checks = check,
+			       .n_checks = 1,
+			       .ok = ok,
+			       .hold_us = hold_us,
+			       .amount = most};
 	char permit[24];
 	struct script_answer a;
 
@@ -87,7 +100,8 @@ static void feed(const struct limit *l, const char *key, uint64_t hold_us, uint6
 {
 	struct script_check check = {.limit = l, .key = slice_of(key), .cost = 1};
 
-	cr_assert_eq(run_check(SCRIPT_FEEDBACK, &check, true, hold_us, most).status, SCRIPT_ALLOWED);
+	cr_assert_eq(run_check(SCRIPT_FEEDBACK, &check, true, hold_us, most).status,
+		     SCRIPT_ALLOWED);
 }
 
 static void check_held(struct script_answer a, uint64_t us)
@@ -168,7 +182,8 @@ Test(feedback, where_a_hold_is_and_when_it_goes)
 
 		feed(&l, kinds[k].key, 7200 * SECOND, NONE);
 		cr_assert_eq(first_byte(kinds[k].hold_key), 'H');
-		struct redis_answer a = redis_client_command(&rig.client, "PTTL %s", kinds[k].hold_key);
+		struct redis_answer a =
+			redis_client_command(&rig.client, "PTTL %s", kinds[k].hold_key);
 
 		cr_assert_geq(a.integer, 7200 * 1000, "%d", k);
 		redis_answer_release(&a);
@@ -199,9 +214,14 @@ Test(feedback, a_plain_batch_finds_a_held_key)
 Test(feedback, a_hold_outlives_changes_of_the_state)
 {
 	for (int k = 0; k < KINDS; k++) {
-		struct limit l = make(kinds[k].algorithm, 10), raised = make(kinds[k].algorithm, 20);
-		struct script_check check = {.limit = &l, .key = slice_of(kinds[k].key), .cost = 4}, other = check;
-		struct script_op op[2] = {{.kind = SCRIPT_TAKE, .checks = &check, .n_checks = 1, .permit = SLICE("p")},
+		struct limit l = make(kinds[k].algorithm, 10),
+			     raised = make(kinds[k].algorithm, 20);
+		struct script_check check = {.limit = &l, .key = slice_of(kinds[k].key), .cost = 4},
+				    other = check;
+		struct script_op op[2] = {{.kind = SCRIPT_TAKE,
+					   .checks = &check,
+					   .n_checks = 1,
+					   .permit = SLICE("p")},
 					  {.kind = SCRIPT_PEEK, .checks = &other, .n_checks = 1}};
 		struct script_answer a[2];
 
@@ -223,8 +243,13 @@ Test(feedback, leases_are_refused_and_those_outstanding_kept)
 {
 	struct limit l = make(ALGORITHM_TOKEN_BUCKET, 10);
 	struct script_check check = {.limit = &l, .key = SLICE("k:b{a}"), .cost = 1};
-	struct script_op op = {.kind = SCRIPT_LEASE, .checks = &check, .n_checks = 1, .amount = 6, .lease = {1},
-			       .ttl_us = SECOND / 2, .sharers = 1};
+	struct script_op op = {.kind = SCRIPT_LEASE,
+			       .checks = &check,
+			       .n_checks = 1,
+			       .amount = 6,
+			       .lease = {1},
+			       .ttl_us = SECOND / 2,
+			       .sharers = 1};
 	struct script_answer a;
 
 	script_rig_run(&rig, &op, 1, &a);
@@ -246,7 +271,8 @@ Test(feedback, leases_are_refused_and_those_outstanding_kept)
 Test(feedback, a_shadow_check_never_refuses)
 {
 	struct limit l = make(ALGORITHM_TOKEN_BUCKET, 10);
-	struct script_check check = {.limit = &l, .key = SLICE("k:b{a}"), .cost = 1, .shadow = true};
+	struct script_check check = {
+		.limit = &l, .key = SLICE("k:b{a}"), .cost = 1, .shadow = true};
 	struct script_answer a;
 
 	feed(&l, "k:b{a}", SECOND, NONE);
@@ -282,12 +308,14 @@ Test(feedback, a_limit_of_zero_is_left_alone)
 
 /* ---- Breakers ---- */
 
-static const struct breaker_rule rule = {.failures = 2, .of = 3, .open_us = 5 * SECOND, .trials = 1};
+static const struct breaker_rule rule = {
+	.failures = 2, .of = 3, .open_us = 5 * SECOND, .trials = 1};
 
 static struct script_answer guarded(enum script_op_kind kind, int k, bool ok)
 {
 	struct limit l = make(kinds[k].algorithm, 10);
-	struct script_check check = {.limit = &l, .key = slice_of(kinds[k].key), .cost = 1, .breaker = &rule};
+	struct script_check check = {
+		.limit = &l, .key = slice_of(kinds[k].key), .cost = 1, .breaker = &rule};
 
 	return run_check(kind, &check, ok, 0, NONE);
 }
@@ -307,7 +335,8 @@ Test(feedback, a_breaker_opens_tries_and_closes)
 		cr_assert_eq(guarded(SCRIPT_FEEDBACK, k, false).amount, BREAKER_OPENED);
 		check_open(guarded(SCRIPT_TAKE, k, false), 5 * SECOND);
 		pass(5 * SECOND);
-		cr_assert_eq(guarded(SCRIPT_PEEK, k, false).status, SCRIPT_ALLOWED, "a look is no trial");
+		cr_assert_eq(guarded(SCRIPT_PEEK, k, false).status, SCRIPT_ALLOWED,
+			     "a look is no trial");
 		cr_assert_eq(guarded(SCRIPT_TAKE, k, false).status, SCRIPT_ALLOWED);
 		check_open(guarded(SCRIPT_TAKE, k, false), 5 * SECOND);
 		cr_assert_eq(guarded(SCRIPT_FEEDBACK, k, false).amount, BREAKER_OPENED);
@@ -316,7 +345,8 @@ Test(feedback, a_breaker_opens_tries_and_closes)
 		pass(5 * SECOND - 1);
 		check_open(guarded(SCRIPT_TAKE, k, false), 1);
 		pass(1);
-		cr_assert_eq(guarded(SCRIPT_TAKE, k, false).status, SCRIPT_ALLOWED, "the trial had no outcome");
+		cr_assert_eq(guarded(SCRIPT_TAKE, k, false).status, SCRIPT_ALLOWED,
+			     "the trial had no outcome");
 		cr_assert_eq(guarded(SCRIPT_FEEDBACK, k, true).amount, BREAKER_CLOSED);
 		cr_assert_eq(guarded(SCRIPT_TAKE, k, false).status, SCRIPT_ALLOWED);
 	}
@@ -336,7 +366,8 @@ Test(feedback, a_healthy_key_has_no_breaker)
 Test(feedback, a_trial_that_was_given_back_is_free)
 {
 	struct limit l = make(ALGORITHM_TOKEN_BUCKET, 10);
-	struct script_check check = {.limit = &l, .key = SLICE("k:b{a}"), .cost = 1, .breaker = &rule};
+	struct script_check check = {
+		.limit = &l, .key = SLICE("k:b{a}"), .cost = 1, .breaker = &rule};
 	struct script_op op = {.kind = SCRIPT_GIVE, .checks = &check, .n_checks = 1};
 	struct script_answer a;
 

@@ -75,14 +75,20 @@ static inline void fake_describe(const struct request *r)
 				      (int)r->pairs[i].policy.len, r->pairs[i].policy.ptr,
 				      (int)r->pairs[i].key.len, r->pairs[i].key.ptr,
 				      (unsigned long long)r->pairs[i].cost);
-	snprintf(fake.last + n, sizeof fake.last - n,
-		 " wait=%llu id=%.*s receipt=%d permit=%.*s refund=%.*s:%lld "
-		 "throttle=%lld,%lld,%lld,%lld",
-		 (unsigned long long)r->wait_ms, (int)r->id.len, r->id.ptr, r->want_receipt,
-		 (int)r->permit.len, r->permit.ptr, (int)r->receipt.len, r->receipt.ptr,
-		 (long long)r->refund_amount, (long long)r->throttle.max_burst,
-		 (long long)r->throttle.count, (long long)r->throttle.period_s,
-		 (long long)r->throttle.quantity);
+	n += (size_t)snprintf(fake.last + n, sizeof fake.last - n,
+			      " wait=%llu id=%.*s receipt=%d permit=%.*s refund=%.*s:%lld "
+			      "throttle=%lld,%lld,%lld,%lld",
+			      (unsigned long long)r->wait_ms, (int)r->id.len, r->id.ptr,
+			      r->want_receipt, (int)r->permit.len, r->permit.ptr,
+			      (int)r->receipt.len, r->receipt.ptr, (long long)r->refund_amount,
+			      (long long)r->throttle.max_burst, (long long)r->throttle.count,
+			      (long long)r->throttle.period_s, (long long)r->throttle.quantity);
+	if (r->kind == REQUEST_FEEDBACK)
+		snprintf(fake.last + n, sizeof fake.last - n, " feedback=%d,%.*s,%lld,%llu",
+			 r->feedback.ok, (int)r->feedback.retry_after.len,
+			 r->feedback.retry_after.ptr,
+			 r->feedback.has_remaining ? (long long)r->feedback.remaining : -1,
+			 (unsigned long long)r->feedback.reset_ms);
 }
 
 static inline void fake_error(struct request *r, enum request_error error, const char *text)

@@ -4,7 +4,8 @@
 
 #define SECOND UINT64_C(1000000)
 
-static const struct breaker_rule rule = {.failures = 3, .of = 5, .open_us = 30 * SECOND, .trials = 2};
+static const struct breaker_rule rule = {
+	.failures = 3, .of = 5, .open_us = 30 * SECOND, .trials = 2};
 
 static void feed(struct breaker *b, const char *outcomes, enum breaker_change last)
 {
@@ -48,7 +49,8 @@ Test(breaker, outcomes_of_before_say_nothing_while_it_is_open)
 	struct breaker b = opened();
 
 	cr_assert_eq(breaker_feed(&b, &rule, 2 * SECOND, true), BREAKER_SAME);
-	cr_assert_eq(breaker_feed(&b, &rule, 32 * SECOND, true), BREAKER_SAME, "no trial is under way");
+	cr_assert_eq(breaker_feed(&b, &rule, 32 * SECOND, true), BREAKER_SAME,
+		     "no trial is under way");
 	cr_assert_eq(b.open_until_us, 31 * SECOND);
 }
 
@@ -65,7 +67,8 @@ Test(breaker, so_many_trials_pass)
 	cr_assert_eq(breaker_wait_us(&b, &rule, 33 * SECOND), 0);
 	breaker_take(&b, &rule, 33 * SECOND);
 	cr_assert_eq(breaker_wait_us(&b, &rule, 61 * SECOND - 1), 1);
-	cr_assert_eq(breaker_wait_us(&b, &rule, 61 * SECOND), 0, "the first had no outcome: it is free");
+	cr_assert_eq(breaker_wait_us(&b, &rule, 61 * SECOND), 0,
+		     "the first had no outcome: it is free");
 	breaker_take(&b, &rule, 61 * SECOND);
 	cr_assert_eq(breaker_wait_us(&b, &rule, 61 * SECOND), 2 * SECOND);
 }
@@ -94,7 +97,8 @@ Test(breaker, a_trial_opens_it_again)
 Test(breaker, a_rule_that_became_smaller)
 {
 	struct breaker b = {0};
-	struct breaker_rule wide = {.failures = 100, .of = 100, .open_us = SECOND, .trials = 1}, narrow = rule;
+	struct breaker_rule wide = {.failures = 100, .of = 100, .open_us = SECOND, .trials = 1},
+			    narrow = rule;
 
 	for (int i = 0; i < 99; i++)
 		cr_assert_eq(breaker_feed(&b, &wide, SECOND, i % 2 == 1), BREAKER_SAME);

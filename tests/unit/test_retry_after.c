@@ -38,8 +38,23 @@ Test(retry_after, seconds_out_of_range)
 
 Test(retry_after, neither_seconds_nor_a_date)
 {
-	static const char *const wrong[] = {"", " ", "-", ".5", "5.", "1,5", "+5", "5s", "1e3", "nan", "inf",
-					    "0x10", "12 34", "soon", "--1", "1.2.3", "99999999999999999999x"};
+	static const char *const wrong[] = {"",
+					    " ",
+					    "-",
+					    ".5",
+					    "5.",
+					    "1,5",
+					    "+5",
+					    "5s",
+					    "1e3",
+					    "nan",
+					    "inf",
+					    "0x10",
+					    "12 34",
+					    "soon",
+					    "--1",
+					    "1.2.3",
+					    "99999999999999999999x"};
 
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
 		check(wrong[i], NOW, KOVA_EPROTO, 0);
@@ -78,10 +93,12 @@ Test(retry_after, years_of_two_digits)
 Test(retry_after, dates_that_are_none)
 {
 	static const char *const wrong[] = {
-		"Sun, 31 Feb 1994 08:49:37 GMT", "Sun, 00 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 24:49:37 GMT",
-		"Sun, 06 Nov 1994 08:60:37 GMT", "Sun, 06 Nov 1994 08:49:61 GMT", "Sun, 06 Nov 1994 08:49:37",
-		"Sun, 06 Nov 1994 08:49:37 CET", "Sun, 6 Nov 1994 08:49:37 GMT",  "Foo, 06 Nov 1994 08:49:37 GMT",
-		"Sun, 06 Foo 1994 08:49:37 GMT", "Sun Nov 6 08:49:37 1994",	  "Sunday, 06-Nov-1994 08:49:37 GMT",
+		"Sun, 31 Feb 1994 08:49:37 GMT",   "Sun, 00 Nov 1994 08:49:37 GMT",
+		"Sun, 06 Nov 1994 24:49:37 GMT",   "Sun, 06 Nov 1994 08:60:37 GMT",
+		"Sun, 06 Nov 1994 08:49:61 GMT",   "Sun, 06 Nov 1994 08:49:37",
+		"Sun, 06 Nov 1994 08:49:37 CET",   "Sun, 6 Nov 1994 08:49:37 GMT",
+		"Foo, 06 Nov 1994 08:49:37 GMT",   "Sun, 06 Foo 1994 08:49:37 GMT",
+		"Sun Nov 6 08:49:37 1994",         "Sunday, 06-Nov-1994 08:49:37 GMT",
 		"Sun, 06 Nov 1994 08:49:37 GMT x", "1994-11-06T08:49:37Z"};
 
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
