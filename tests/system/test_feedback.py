@@ -18,6 +18,8 @@ PERMITS = [{"name": "permits", "algorithm": "concurrency", "limit": 10, "hold": 
            {"name": "plan", "plan": {"slots": 10, "hold": "10s"}}]
 OTHERS = [{"name": "fast", "limit": 1000, "per": "1s", "burst": 1000},
           {"name": "hot", "limit": 100000, "per": "1s", "burst": 100000},
+          {"name": "hotter", "levels": [{"name": "tenant", "limit": 100000, "per": "1s", "burst": 100000},
+                                        {"name": "user", "limit": 100000, "per": "1s", "burst": 100000}]},
           {"name": "slots", "algorithm": "concurrency", "limit": 2, "hold": "1m",
            "breaker": {"failures": 1, "of": 1, "open": "300ms"}},
           {"name": "none", "limit": 0, "per": "1s"},
@@ -32,6 +34,13 @@ def metric(agent, name, **labels):
         if line.startswith(f"{name}{{{text}}} "):
             return float(line.split()[1])
     raise AssertionError(f"no metric {name} {labels}")
+
+
+def leased(agent):
+    for line in agent.http("GET", "/metrics").body.decode().splitlines():
+        if line.startswith("kova_lease_decisions_total "):
+            return float(line.split()[1])
+    return 0
 
 
 class Feedback(harness.Case):
@@ -141,10 +150,22 @@ class Held(Feedback):
         for agent in self.agents:  # hot: leased
             for _ in range(200):
                 self.take("hot", "k", agent=agent)
+        self.assertGreater(leased(self.one), 100)
         self.feed("hot", "k", "ERROR", "RETRYAFTER", "20")
         self.check_held(self.take("hot", "k", agent=self.one), 18000, 20000)
         time.sleep(0.6)
         self.check_held(self.take("hot", "k", agent=self.other), 17000, 20000)
+        for _ in range(200):
+            answer = self.take("hot", "k", agent=self.one)  # remembered: as exact
+        self.check_held(answer, 16000, 19500)
+
+    def test_leases_below_a_level_end_with_it(self):
+        self.start()
+        for _ in range(200):
+            self.take("hotter", "acme/bob", agent=self.one)
+        self.assertGreater(leased(self.one), 100)
+        self.feed("hotter", "acme", "ERROR", "RETRYAFTER", "20")
+        self.check_held(self.take("hotter", "acme/bob", agent=self.one), 18000, 20000)
 
     def test_a_cluster_and_an_embedded_store(self):
         for shape in ("cluster", "embedded"):
