@@ -342,7 +342,7 @@ static uint64_t retry_ms(const struct request_state *s, int64_t wait_us)
 {
 	uint64_t ms = (uint64_t)(wait_us + 999) / 1000, most = RETRY_MAX_MS;
 
-	if (s->wants_permit)
+	if (s->wants_permit && s->request.answer.reason != REASON_HELD)
 		most = PERMIT_RETRY_MS;
 	return ms < 1 ? 1 : ms < most ? ms : most;
 }
