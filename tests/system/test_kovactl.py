@@ -279,6 +279,8 @@ class WithAgent(Kovactl):
         self.assertRegex(out, r"(?m)^captcha-submit +token-bucket +10 per 1s, burst 20 +region +local")
         self.assertEqual(sorted(self.kovactl("policies", "list", "--names")[0].split()),
                          sorted(policy["name"] for policy in POLICIES))
+        self.assertEqual(sorted(self.json("policies", "list", "--names")["names"]),
+                         sorted(policy["name"] for policy in POLICIES))
         names = [policy["name"] for policy in self.json("policies")["policies"]]
         self.assertEqual(sorted(names), sorted(policy["name"] for policy in POLICIES))
 
@@ -373,6 +375,13 @@ class WithAgent(Kovactl):
         out, _ = self.kovactl("doctor", "--agent", address, expect=REFUSED)
         self.assertRegex(out, r"✗ Redis +not reachable")
         self.assertIn("1 problem found", out)
+
+    def test_the_http_address_by_mistake(self):
+        address = "%s:%d" % self.agent.http_address
+        self.assertIn("HTTP address?", self.kovactl("take", "slow", "k", "--agent", address, expect=UNREACHABLE)[1])
+        out, _ = self.kovactl("doctor", "--agent", address, expect=UNREACHABLE)
+        self.assertIn("HTTP address", out)
+        self.assertNotIn("token", out)
 
     def test_everything_over_a_unix_socket(self):
         path = os.path.join(self.directory, "a.sock")
