@@ -170,6 +170,11 @@ bool usage_get(const struct engine *e, struct slice policy, struct slice key,
 	return usage_find(e->usage, policy, key, ret_counts);
 }
 
+uint64_t engine_outage_full(const struct engine *e)
+{
+	return outage_full(e->outage);
+}
+
 struct engine_health engine_health(const struct engine *e)
 {
 	const struct redis_store *store = region_store(e->region);

@@ -195,5 +195,7 @@ struct outage *outage_new(struct engine *e);
 void outage_free(struct outage *o);
 /* Fills the answer by the policies' on_outage, without asking the store. */
 void outage_decide(struct request_state *s);
+/* How often a key was refused because OUTAGE_KEYS others were in use. */
+uint64_t outage_full(const struct outage *o);
 /* The store answers again: the next outage begins anew. */
 void outage_ended(struct outage *o);

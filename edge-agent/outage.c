@@ -138,6 +138,11 @@ static struct local *local_get(struct outage *o, struct slice name, const struct
 	return l;
 }
 
+uint64_t outage_full(const struct outage *o)
+{
+	return o->full;
+}
+
 void outage_ended(struct outage *o)
 {
 	for (size_t i = 0; i < OUTAGE_BUCKETS && o->n > 0; i++)
