@@ -5,7 +5,7 @@
 #include "actions.h"
 #include "arguments.h"
 #include "command.h"
-#include "json_file.h"
+#include "input.h"
 #include "limit_text.h"
 #include "output.h"
 #include "session.h"
@@ -184,7 +184,7 @@ static json_t *policies_in(json_t *json)
 
 static int put(struct session *s, const char *file)
 {
-	json_t *json = json_file_read(file), *policy;
+	json_t *json = input_json(file), *policy;
 	int status = EXIT_ALLOWED;
 	size_t i, done = 0;
 
@@ -196,7 +196,7 @@ static int put(struct session *s, const char *file)
 		complain("out of memory");
 		return EXIT_USAGE;
 	}
-	json_strip_stamps(policies);
+	input_strip_stamps(policies);
 	json_array_foreach(policies, i, policy) {
 		status = put_one(s, policy);
 		if (status != EXIT_ALLOWED)
