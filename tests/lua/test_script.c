@@ -443,6 +443,37 @@ Test(script, what_can_never_fit_is_said)
 	}
 }
 
+/* Whatever the limit, an operation is a moment: Redis does nothing else meanwhile. */
+Test(script, the_smallest_interval_costs_no_more_time)
+{
+	struct limit fast = make(ALGORITHM_GCRA, LIMIT_MAX, 1000, LIMIT_MAX),
+		     other = make(ALGORITHM_GCRA, LIMIT_MAX, 3000, LIMIT_MAX);
+
+	take(&fast, "k:g{t}x", 999999);
+	redis_client_integer(&rig.client, "SLOWLOG RESET");
+	for (uint64_t i = 0; i < 50; i++) {
+		cr_assert_eq(take(&fast, "k:g{t}x", 123456 + i).status, SCRIPT_ALLOWED);
+		cr_assert_eq(take(&other, "k:g{t}x", 1000000).status, SCRIPT_ALLOWED);
+	}
+	cr_assert_eq(redis_client_integer(&rig.client, "SLOWLOG LEN"), 0, "10 ms each");
+}
+
+/* After a clock that went back by a day the state has more intervals than there are numbers. */
+Test(script, the_smallest_interval_and_a_clock_that_went_back)
+{
+	struct limit l = make(ALGORITHM_GCRA, LIMIT_MAX, 1000, LIMIT_MAX);
+	uint64_t now_us = peek(&l, "k:g{t}x").now_us;
+	static const char set[] = /* without a blank: one word of a command */
+		"redis.call('SET',KEYS[1],struct.pack('>I7I3I7I3',ARGV[1],0,0,1))return(1)";
+
+	cr_assert_eq(redis_client_integer(&rig.client, "EVAL %s 1 k:g{t}x %lu", set,
+					  (unsigned long)(now_us + 86400 * SECOND)),
+		     1);
+	cr_assert_eq(take(&l, "k:g{t}x", 1).status, SCRIPT_REFUSED);
+	l = make(ALGORITHM_GCRA, 10, SECOND, 10);
+	cr_assert_eq(take(&l, "k:g{t}x", 1).status, SCRIPT_REFUSED);
+}
+
 /* Case 6: many hits in one µs are many. */
 Test(script, hits_of_the_same_instant_all_count)
 {
