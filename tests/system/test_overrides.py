@@ -9,6 +9,7 @@ PLAIN = {"name": "p", "limit": 2, "per": "1h", "burst": 2}
 LEVELS = {"name": "l", "levels": [{"name": "tenant", "limit": 10, "per": "1h", "burst": 10},
                                   {"name": "user", "limit": 4, "per": "1h", "burst": 4}]}
 SHADOW = {"name": "s", "limit": 2, "per": "1h", "burst": 2, "shadow": True}
+PERMITS = {"name": "c", "algorithm": "concurrency", "limit": 2, "hold": "30s"}
 UNLIMITED = 10**9
 
 
@@ -19,7 +20,7 @@ def in_seconds(seconds):
 
 class Overrides(harness.Case):
     def start(self, overrides=(), shape="standalone"):
-        self.agents = shapes.start_agents(self, shape, [PLAIN, LEVELS, SHADOW], overrides=list(overrides))
+        self.agents = shapes.start_agents(self, shape, [PLAIN, LEVELS, SHADOW, PERMITS], overrides=list(overrides))
         self.resp = self.agents[0].resp()
         self.addCleanup(self.resp.close)
         return self.resp
@@ -73,6 +74,18 @@ class Overrides(harness.Case):
         self.assertEqual(self.take("l", "t/vip", "COST", 8)[5], "limited:tenant")
         self.assertEqual(self.take("p", "vip", "AND", "p", "other")[:3], [1, 1, 2])
 
+    def test_unlimited_gives_a_receipt_and_a_permit_as_any_admission_does(self):
+        self.start([{"policy": "p", "key": "vip", "unlimited": True}, {"policy": "c", "key": "vip", "unlimited": True}])
+        receipt = self.take("p", "vip", "COST", 3, "RECEIPT")[6]
+        self.assertIsInstance(receipt, str)
+        self.assertEqual(self.resp.call("KOVA.REFUND", receipt), 0, "nothing was taken")
+        answer = self.agents[0].http("POST", "/v1/take", {"policy": "p", "key": "vip", "receipt": True}).json()
+        self.assertIsInstance(answer["receipt"], str)
+        reply = self.resp.call("KOVA.ACQUIRE", "c", "vip")
+        self.assertIsInstance(reply[6], str)
+        self.assertEqual(reply[7], 30000, "or who renews in time would never stop to renew")
+        self.assertEqual(self.resp.call("KOVA.RELEASE", "c", "vip", reply[6]), 1)
+
     def test_of_a_level(self):
         self.start([{"policy": "l", "key": "acme", "limit": 100, "per": "1h", "burst": 100},
                     {"policy": "l", "key": "acme/alice", "limit": 50, "per": "1h", "burst": 50},
@@ -90,7 +103,7 @@ class Overrides(harness.Case):
             reply = self.take("p", key)
             if "banned" in what:
                 self.assertEqual((reply[0], reply[5]), (0, "banned"))
-                self.assertTrue(0 < reply[3] <= 2000, reply)
+                self.assertTrue(0 < reply[3] <= 2010, f"by Redis's clock, as the agent knows it: {reply}")
                 retry = time.monotonic() + reply[3] / 1000
             else:
                 self.assertGreaterEqual(reply[2], 100)
