@@ -9,6 +9,7 @@
 #include "core/nearest.h"
 #include "core/query.h"
 #include "core/quote.h"
+#include "io/buf_json.h"
 #include "request.h"
 
 /* ---- answers ---- */
@@ -47,21 +48,9 @@ void call_answer(struct http_call *c, unsigned status, const char *media_type)
 	reuse(&front->body);
 }
 
-static int add_chunk(const char *text, size_t len, void *data)
-{
-	struct buf *b = data;
-
-	buf_add(b, text, len);
-	return buf_failed(b) ? -1 : 0;
-}
-
 void call_answer_json(struct http_call *c, unsigned status, json_t *value)
 {
-	struct buf *body = call_body(c);
-
-	if (value == NULL ||
-	    json_dump_callback(value, add_chunk, body, JSON_COMPACT | JSON_ENCODE_ANY) != 0)
-		body->failed = true;
+	buf_add_json(call_body(c), value, JSON_COMPACT | JSON_ENCODE_ANY);
 	json_decref(value);
 	call_answer(c, status, "application/json");
 }
