@@ -120,6 +120,7 @@ class CommandLine(Kovactl):
         self.assertEqual(self.json("plan", "1", "1h")["burst"], 1)
         out, _ = self.kovactl("plan", "50", "10s", "--policy")
         self.assertEqual(json.loads(out)["plan"], {"slots": 50, "hold": "10s"})
+        self.assertEqual(self.json("plan", "50", "10s", "--policy")["plan"], {"slots": 50, "hold": "10s"})
         self.assertIn("5 per second", self.kovactl("plan", "50", "10s")[0])
 
     def test_a_command_that_cannot_run_is_found_before_anything_is_asked(self):
@@ -201,6 +202,9 @@ class WithAgent(Kovactl):
         first = self.json("take", "slow", "k", "--cost", "2", "--id", "x", "--receipt")
         again = self.json("take", "slow", "k", "--cost", "2", "--id", "x", "--receipt")
         self.assertEqual(first["receipt"], again["receipt"])
+        refused = self.json("take", "slow", "k", "--cost", "2", "--receipt", expect=REFUSED)
+        self.assertIsNone(refused["receipt"])
+        self.assertNotIn("receipt", self.json("take", "slow", "k", "--cost", "2", expect=REFUSED))
         self.assertEqual(self.json("peek", "slow", "k", expect=REFUSED)["remaining"], 0)
         self.assertEqual(self.agent.call("KOVA.REFUND", first["receipt"], 1), 1)
         self.assertRegex(self.kovactl("take", "slow", "k", "--receipt")[0], r"(?m)^receipt  \S{22,}$")
