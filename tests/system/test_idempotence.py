@@ -108,7 +108,7 @@ class Remembered(shapes.Frozen):
 class LostReplies(harness.Case):
     """A proxy swallows one in ten of Redis's replies: the decision was made, and nobody knows."""
 
-    REQUESTS = 400
+    REQUESTS = 150
 
     def start(self, lose=0.1):
         redis = self.start_redis()
@@ -124,7 +124,7 @@ class LostReplies(harness.Case):
     def ask_all(self, words_of):
         """Each request is repeated until it is admitted."""
         again, deadline = list(range(self.REQUESTS)), time.monotonic() + 90
-        with load.Swarm([self.agents[0].resp_address], 20) as swarm:
+        with load.Swarm([self.agents[0].resp_address], 4) as swarm:
             while again:
                 self.assertLess(time.monotonic(), deadline, f"{len(again)} requests are never admitted")
                 hits = swarm.burst(lambda n: words_of(again[n % len(again)]))
