@@ -18,7 +18,7 @@ def in_seconds(seconds):
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-class Overrides(harness.Case):
+class Base(harness.Case):
     def start(self, overrides=(), shape="standalone"):
         self.agents = shapes.start_agents(self, shape, [PLAIN, LEVELS, SHADOW, PERMITS], overrides=list(overrides))
         self.resp = self.agents[0].resp()
@@ -33,6 +33,8 @@ class Overrides(harness.Case):
     def take(self, *words):
         return self.resp.call("KOVA.TAKE", *words)
 
+
+class Overrides(Base):
     def test_another_limit_for_a_key(self):
         self.start([{"policy": "p", "key": "big", "limit": 100, "per": "1h", "burst": 100}])
         self.assertEqual(self.take("p", "big")[:3], [1, 99, 100])
@@ -151,7 +153,7 @@ class Overrides(harness.Case):
         self.assertEqual(agent.call("KOVA.TAKE", "q", "k")[:3], [1, 4, 5])
 
 
-class Shadow(Overrides):
+class Shadow(Base):
     def test_it_never_refuses(self):
         self.start()
         self.assertEqual([self.take("s", "k")[5] for _ in range(2)], ["ok", "ok"])
