@@ -108,8 +108,11 @@ struct engine {
 	struct request_state *free_states;
 	unsigned n_states, n_states_max; /* made so far; the bound */
 	unsigned n_in_progress;
-	bool draining; /* nobody may begin, or begin to wait */
-	bool closing;  /* the store can't be asked any more */
+	bool draining;       /* nobody may begin, or begin to wait */
+	bool closing;        /* the store can't be asked any more */
+	unsigned parts_open; /* closing: the region, the durable ones */
+	void (*on_closed)(void *data);
+	void *closed_data;
 
 	struct script_check scratch[SCRIPT_CHECKS_MAX]; /* of the operation being built */
 	struct buf names;                               /* their key names */

@@ -141,7 +141,8 @@ static bool check_info(struct doctor *d)
 		found(d, PROBLEM, "token", error.text,
 		      d->s->token == NULL
 			      ? "This agent wants a token: --token-file FILE or KOVA_TOKEN."
-			      : "The token lacks the scope check: see the agent's auth.tokens_file.");
+			      : "The token lacks the scope check: see the agent's "
+				"auth.tokens_file.");
 	return false;
 }
 
