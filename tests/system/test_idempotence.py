@@ -1,4 +1,5 @@
 """ID: charged once, whatever is repeated where; and replies that are lost on the way from Redis."""
+
 import time
 
 import harness
@@ -6,14 +7,17 @@ import load
 import proxy
 import shapes
 
-POLICIES = [{"name": "w", "algorithm": "sliding-window", "limit": 100000, "per": "1h"},
-            {"name": "one", "limit": 1, "per": "1h", "burst": 1},
-            {"name": "b", "limit": 100, "per": "1h", "burst": 100},
-            {"name": "c", "algorithm": "concurrency", "limit": 2, "hold": "1h"}]
+POLICIES = [
+    {"name": "w", "algorithm": "sliding-window", "limit": 100000, "per": "1h"},
+    {"name": "one", "limit": 1, "per": "1h", "burst": 1},
+    {"name": "b", "limit": 100, "per": "1h", "burst": 100},
+    {"name": "c", "algorithm": "concurrency", "limit": 2, "hold": "1h"},
+]
 
 
 class Repeats:
     """Tests of a class with `shape`."""
+
     policies = POLICIES
 
     def remaining(self, policy, key):
@@ -40,7 +44,9 @@ class Repeats:
             after = [self.remaining("b", "k"), self.remaining("b", "l"), self.remaining("w", "k")]
             self.assertNotEqual(before, after, words)
             self.resp.call("KOVA.TAKE", *words, "ID", "x")
-            self.assertEqual(after, [self.remaining("b", "k"), self.remaining("b", "l"), self.remaining("w", "k")], words)
+            self.assertEqual(
+                after, [self.remaining("b", "k"), self.remaining("b", "l"), self.remaining("w", "k")], words
+            )
 
     def test_an_exhausted_limit_still_answers_a_repeat(self):
         self.assertEqual(self.resp.call("KOVA.TAKE", "one", "k", "ID", "x")[0], 1)

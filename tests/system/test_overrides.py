@@ -1,4 +1,5 @@
 """Overrides and what a policy can be beside a limit: shadow, banned, unlimited, until a time."""
+
 import datetime
 import time
 
@@ -6,8 +7,13 @@ import harness
 import shapes
 
 PLAIN = {"name": "p", "limit": 2, "per": "1h", "burst": 2}
-LEVELS = {"name": "l", "levels": [{"name": "tenant", "limit": 10, "per": "1h", "burst": 10},
-                                  {"name": "user", "limit": 4, "per": "1h", "burst": 4}]}
+LEVELS = {
+    "name": "l",
+    "levels": [
+        {"name": "tenant", "limit": 10, "per": "1h", "burst": 10},
+        {"name": "user", "limit": 4, "per": "1h", "burst": 4},
+    ],
+}
 SHADOW = {"name": "s", "limit": 2, "per": "1h", "burst": 2, "shadow": True}
 PERMITS = {"name": "c", "algorithm": "concurrency", "limit": 2, "hold": "30s"}
 UNLIMITED = 10**9
@@ -45,16 +51,34 @@ class Overrides(Base):
         self.assertEqual(self.take("p", "bigger")[:4], [0, 0, 0, -1])
 
     def test_the_exact_key_wins_over_the_longest_prefix(self):
-        self.start([{"policy": "p", "prefix": "a", "limit": 10, "per": "1h", "burst": 10},
-                    {"policy": "p", "prefix": "abc", "limit": 30, "per": "1h", "burst": 30},
-                    {"policy": "p", "prefix": "ab", "limit": 20, "per": "1h", "burst": 20},
-                    {"policy": "p", "key": "abc", "limit": 40, "per": "1h", "burst": 40}])
-        for key, limit in (("a", 10), ("ax", 10), ("ab", 20), ("abx", 20), ("abcd", 30), ("abc", 40), ("b", 2), ("xabc", 2)):
+        self.start(
+            [
+                {"policy": "p", "prefix": "a", "limit": 10, "per": "1h", "burst": 10},
+                {"policy": "p", "prefix": "abc", "limit": 30, "per": "1h", "burst": 30},
+                {"policy": "p", "prefix": "ab", "limit": 20, "per": "1h", "burst": 20},
+                {"policy": "p", "key": "abc", "limit": 40, "per": "1h", "burst": 40},
+            ]
+        )
+        for key, limit in (
+            ("a", 10),
+            ("ax", 10),
+            ("ab", 20),
+            ("abx", 20),
+            ("abcd", 30),
+            ("abc", 40),
+            ("b", 2),
+            ("xabc", 2),
+        ):
             self.assertEqual(self.resp.call("KOVA.PEEK", "p", key)[2], limit, key)
 
     def test_banned(self):
-        self.start([{"policy": "p", "key": "bad", "banned": True}, {"policy": "l", "key": "evil", "banned": True},
-                    {"policy": "p", "prefix": "spam/", "banned": True}])
+        self.start(
+            [
+                {"policy": "p", "key": "bad", "banned": True},
+                {"policy": "l", "key": "evil", "banned": True},
+                {"policy": "p", "prefix": "spam/", "banned": True},
+            ]
+        )
         for policy, key in (("p", "bad"), ("l", "evil"), ("l", "evil/u"), ("p", "spam/x")):
             self.assertEqual(self.take(policy, key), [0, 0, 0, -1, 0, "banned"], key)
             self.assertEqual(self.resp.call("KOVA.PEEK", policy, key)[5], "banned")
@@ -68,7 +92,9 @@ class Overrides(Base):
         self.assertEqual((answer.status, answer.json()["reason"]), (429, "banned"))
 
     def test_unlimited(self):
-        self.start([{"policy": "p", "key": "vip", "unlimited": True}, {"policy": "l", "key": "t/vip", "unlimited": True}])
+        self.start(
+            [{"policy": "p", "key": "vip", "unlimited": True}, {"policy": "l", "key": "t/vip", "unlimited": True}]
+        )
         for _ in range(20):
             self.assertEqual(self.take("p", "vip", "COST", 1000), [1, UNLIMITED, UNLIMITED, 0, 0, "ok"])
         # A level without a limit: the others still count.
@@ -89,9 +115,13 @@ class Overrides(Base):
         self.assertEqual(self.resp.call("KOVA.RELEASE", "c", "vip", reply[6]), 1)
 
     def test_of_a_level(self):
-        self.start([{"policy": "l", "key": "acme", "limit": 100, "per": "1h", "burst": 100},
-                    {"policy": "l", "key": "acme/alice", "limit": 50, "per": "1h", "burst": 50},
-                    {"policy": "l", "prefix": "acme/", "limit": 20, "per": "1h", "burst": 20}])
+        self.start(
+            [
+                {"policy": "l", "key": "acme", "limit": 100, "per": "1h", "burst": 100},
+                {"policy": "l", "key": "acme/alice", "limit": 50, "per": "1h", "burst": 50},
+                {"policy": "l", "prefix": "acme/", "limit": 20, "per": "1h", "burst": 20},
+            ]
+        )
         self.assertEqual(self.take("l", "acme/alice", "COST", 40)[:3], [1, 10, 50])
         self.assertEqual(self.take("l", "acme/bob", "COST", 20)[:3], [1, 0, 20])
         self.assertEqual(self.take("l", "other/alice")[:3], [1, 3, 4])
@@ -130,12 +160,20 @@ class Overrides(Base):
 
     def test_an_override_out_of_range_is_an_error(self):
         self.start()
-        for wrong in ({"policy": "p", "key": "k", "limit": -1}, {"policy": "p", "key": "k", "limit": 10**9 + 1, "per": "1s"},
-                      {"policy": "p", "key": "k", "limit": 1, "per": "500d"}, {"policy": "p", "key": "k", "limit": 1, "burst": 0},
-                      {"policy": "p", "limit": 1}, {"policy": "p", "key": "k"}, {"policy": "p", "key": "k", "prefix": "x", "limit": 1},
-                      {"policy": "p", "key": "", "limit": 1}, {"policy": "p", "key": "x" * 1025, "limit": 1},
-                      {"policy": "p", "key": "k", "banned": True, "unlimited": True}, {"policy": "p", "key": "k", "banned": True, "until": "soon"},
-                      {"policy": "p", "key": "k", "limitt": 1}):
+        for wrong in (
+            {"policy": "p", "key": "k", "limit": -1},
+            {"policy": "p", "key": "k", "limit": 10**9 + 1, "per": "1s"},
+            {"policy": "p", "key": "k", "limit": 1, "per": "500d"},
+            {"policy": "p", "key": "k", "limit": 1, "burst": 0},
+            {"policy": "p", "limit": 1},
+            {"policy": "p", "key": "k"},
+            {"policy": "p", "key": "k", "prefix": "x", "limit": 1},
+            {"policy": "p", "key": "", "limit": 1},
+            {"policy": "p", "key": "x" * 1025, "limit": 1},
+            {"policy": "p", "key": "k", "banned": True, "unlimited": True},
+            {"policy": "p", "key": "k", "banned": True, "until": "soon"},
+            {"policy": "p", "key": "k", "limitt": 1},
+        ):
             with self.subTest(override=wrong):
                 self.assertEqual(self.agents[0].http("PUT", "/v1/overrides", wrong).status, 400)
         self.assertEqual(self.agents[0].http("GET", "/v1/overrides").json()["overrides"], [])
