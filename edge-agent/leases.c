@@ -31,7 +31,9 @@ enum {
 	HOT_COST = 8,              /* asked in one window: worth an entry */
 	RETURN_BEFORE_US = 10000,  /* what is left goes back so long before the end */
 	IDLE_US = 1000000,         /* an entry goes when nobody asked for so long */
-	REFUSAL_MAX_US = 1000000,  /* a refusal is not believed for longer: limits are raised, permits refunded */
+	REFUSAL_MAX_US = 20000,    /* a refusal is not believed for longer: limits are raised, permits refunded,
+				    * clocks set, elsewhere */
+	WALL_LEAP_US = 50000,      /* more than this between two looks is a clock that was set */
 };
 
 /* One lease. All zeros: none. */
@@ -64,8 +66,10 @@ struct lease_entry {
 	uint64_t used_us;
 	uint64_t beyond;            /* remaining in Redis beside the leases, when last heard */
 	uint64_t full_us;           /* when it is full again, as last heard */
-	uint64_t refused_until_us;  /* 0: no refusal is remembered */
+	uint64_t refused_until_us;  /* a refusal is believed until then; 0: none is remembered */
 	uint64_t refused_cost;      /* ... of this cost and more */
+	uint64_t room_us;           /* when it will fit, as Redis said; UINT64_MAX: never */
+	uint64_t leaps;             /* clock_leaps() of the time that all this is from */
 	uint64_t admitted, refused; /* costs that usage does not know yet */
 	size_t policy_len, key_len;
 	char name[]; /* policy, key */
@@ -76,6 +80,8 @@ struct leases {
 	uv_timer_t timer;
 	struct timer_heap timers;
 	uint64_t now_us; /* CLOCK_BOOTTIME; read once a batch of requests */
+	int64_t wall_offset_us; /* wall clock − now_us, when last looked at */
+	uint64_t wall_leaps;
 	bool clock_is_old, stopped;
 	uint32_t random;
 	unsigned n;
@@ -103,13 +109,34 @@ void leases_new_batch(struct leases *w)
 	w->clock_is_old = true;
 }
 
+/* A wall clock that was set may be Redis's as well. */
+static void watch_wall_clock(struct leases *w)
+{
+	struct timespec t;
+	int64_t offset_us;
+
+	if (clock_gettime(CLOCK_REALTIME_COARSE, &t) != 0)
+		return;
+	offset_us = (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000 - (int64_t)w->now_us;
+	if (offset_us - w->wall_offset_us > WALL_LEAP_US || offset_us - w->wall_offset_us < -WALL_LEAP_US)
+		w->wall_leaps++;
+	w->wall_offset_us = offset_us;
+}
+
 static uint64_t now_us(struct leases *w)
 {
 	if (w->clock_is_old) {
 		w->now_us = boot_us();
 		w->clock_is_old = false;
+		watch_wall_clock(w);
 	}
 	return w->now_us;
+}
+
+/* Leases and refusals from before a leap of a clock, Redis's or ours, are not relied on. */
+static uint64_t clock_leaps(const struct leases *w)
+{
+	return w->wall_leaps + region_clock_leaps(w->engine->region);
 }
 
 /* xorshift (Marsaglia): only spreads renewals. */
@@ -403,6 +430,11 @@ static bool spend(struct lease_entry *e, uint64_t cost)
 	return true;
 }
 
+static bool remembers_refusal(const struct lease_entry *e, uint64_t cost)
+{
+	return e->refused_until_us > e->leases->now_us && cost >= e->refused_cost;
+}
+
 static void renew_early(struct lease_entry *e)
 {
 	const struct held *h = &e->spent;
@@ -411,7 +443,7 @@ static void renew_early(struct lease_entry *e)
 	    !lease_renews(h->left, h->granted, h->ends_us - e->leases->now_us, h->ttl_us,
 			  random_32(e->leases)))
 		return;
-	if (e->refused_until_us > e->leases->now_us)
+	if (remembers_refusal(e, 1))
 		return;
 	ask_lease(e, 1);
 }
@@ -454,7 +486,7 @@ static void answer_refused(struct lease_entry *e, struct request_state *s)
 
 	fill_shown(e, a, e->spent.left + e->next_one.left + e->beyond);
 	a->allowed = false;
-	a->retry_after_ms = (int64_t)((e->refused_until_us - now + 999) / 1000);
+	a->retry_after_ms = e->room_us == UINT64_MAX ? -1 : (int64_t)((e->room_us - now + 999) / 1000);
 	a->more_after_ms = a->retry_after_ms;
 	a->reason = REASON_LIMITED;
 	memcpy(a->level, e->shown_level, strlen(e->shown_level) + 1);
@@ -463,9 +495,15 @@ static void answer_refused(struct lease_entry *e, struct request_state *s)
 	e->leases->counters.decisions++;
 }
 
-static bool remembers_refusal(const struct lease_entry *e, uint64_t cost)
+/* What is from another catalogue, or from before a leap of a clock. */
+static void forget_what_is_stale(struct lease_entry *e)
 {
-	return e->refused_until_us > e->leases->now_us && cost >= e->refused_cost;
+	uint64_t leaps = clock_leaps(e->leases);
+
+	if (e->leaps != leaps ||
+	    (e->catalogue != NULL && e->catalogue != control_catalogue(e->leases->engine->control)))
+		entry_reset(e);
+	e->leaps = leaps;
 }
 
 enum lease_verdict leases_try(struct request_state *s)
@@ -481,8 +519,7 @@ enum lease_verdict leases_try(struct request_state *s)
 		return LEASE_NONE;
 	e->used_us = now_us(w);
 	lease_demand_add(&e->demand, e->used_us, q->cost);
-	if (e->catalogue != NULL && e->catalogue != control_catalogue(w->engine->control))
-		entry_reset(e);
+	forget_what_is_stale(e);
 	if (spend(e, q->cost)) {
 		answer_granted(e, s);
 		renew_early(e);
@@ -568,12 +605,14 @@ static void fail_pending(struct lease_entry *e)
 
 static void remember_refusal(struct lease_entry *e, uint64_t cost, const struct script_answer *said)
 {
-	uint64_t wait_us = said->wait_us < 0 ? REFUSAL_MAX_US : (uint64_t)said->wait_us;
+	uint64_t now = now_us(e->leases);
+	uint64_t wait_us = said->wait_us < 0 ? UINT64_MAX : (uint64_t)said->wait_us;
 
-	e->refused_until_us = now_us(e->leases) + (wait_us < REFUSAL_MAX_US ? wait_us : REFUSAL_MAX_US);
+	e->room_us = said->wait_us < 0 ? UINT64_MAX : now + wait_us;
+	e->refused_until_us = now + (wait_us < REFUSAL_MAX_US ? wait_us : REFUSAL_MAX_US);
 	e->refused_cost = cost;
 	e->beyond = said->remaining;
-	e->full_us = now_us(e->leases) + said->reset_us;
+	e->full_us = now + said->reset_us;
 }
 
 /* An ordinary take instead of a lease: who asked for it has it now; it may not be kept for later. */
