@@ -5,7 +5,6 @@
 #pragma once
 
 #include <stdbool.h>
-#include <stdint.h>
 #include <uv.h>
 
 #include "edge_conf.h"
@@ -16,17 +15,9 @@ struct control;
 
 struct agent {
 	uv_loop_t *loop;
-	struct edge_conf conf; /* of the file as loaded last */
+	struct edge_conf conf; /* of the file as it was at the start */
 	struct auth *auth;     /* tokens and their scopes */
 	struct control *control;
 	struct engine *engine;
 	bool draining; /* SIGTERM was received: no new connections, readyz says so */
 };
-
-/* What /readyz and INFO say of the store. */
-struct engine_health {
-	unsigned shards, shards_up;
-	unsigned durable_shards, durable_shards_up; /* of the connections of durable decisions */
-	uint64_t waiters, requests;                 /* in progress */
-};
-struct engine_health engine_health(const struct engine *e);

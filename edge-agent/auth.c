@@ -203,9 +203,13 @@ static bool read_lines(struct reading *r, FILE *f)
 	explicit_bzero(line, sizeof line);
 	if (good && ferror(f))
 		good = fault(r, strerror(errno));
-	if (good && r->first == NULL)
-		good = fault(r, "there is no token in the file; without tokens leave out "
-				"auth.tokens_file");
+	if (good && r->first == NULL) {
+		buf_printf(r->error,
+			   "%s: there is no token in the file; without tokens leave out "
+			   "auth.tokens_file",
+			   r->file);
+		good = false;
+	}
 	return good;
 }
 

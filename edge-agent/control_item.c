@@ -6,6 +6,7 @@
 
 #include "core/hash.h"
 #include "core/name.h"
+#include "io/buf_json.h"
 
 enum { FRAME_BEFORE = 20, FRAME_AFTER = 1, CHECKSUM_SEED = 0x6b6f7661 }; /* ["16 digits", … ] */
 
@@ -93,22 +94,11 @@ void control_item_unref(struct control_item *item)
 	free(item);
 }
 
-static int on_text(const char *bytes, size_t n, void *data)
-{
-	buf_add(data, bytes, n);
-	return 0;
-}
-
-/*
- * Not json_dumps(): when its memory runs out while it writes a member's name, jansson (2.14) leaves the name
- * out and goes on. Here the buffer remembers.
- */
 char *control_item_text(const json_t *value)
 {
 	struct buf text = {0};
 
-	if (json_dump_callback(value, on_text, &text, JSON_COMPACT | JSON_SORT_KEYS) != 0)
-		text.failed = true;
+	buf_add_json(&text, value, JSON_COMPACT | JSON_SORT_KEYS);
 	buf_add(&text, "", 1);
 	if (!buf_failed(&text))
 		return text.ptr;

@@ -213,20 +213,34 @@ static bool make_throttle_limit(struct request_state *s)
 
 /* ---- Answers of the region ---- */
 
+static int64_t hold_ms(const struct request_state *s)
+{
+	const struct policy *p = catalogue_policy(s->catalogue, s->request.pairs[0].policy);
+	const struct level *last = &p->levels[p->n_levels - 1];
+
+	return (int64_t)((last->has_slots ? &last->slots : &last->limit)->hold_us / 1000);
+}
+
+/* What every admission brings beside the verdict. */
+static void hand_out(struct request_state *s)
+{
+	struct request *r = &s->request;
+
+	if (s->receipt.len > 0 && r->want_receipt)
+		r->answer.receipt = buf_slice(&s->receipt);
+	if (r->kind == REQUEST_ACQUIRE) {
+		r->answer.permit = (struct slice){s->permit, sizeof s->permit};
+		r->answer.hold_ms = hold_ms(s);
+	}
+}
+
 static void answer_granted(struct request_state *s, const struct group *g)
 {
 	struct request *r = &s->request;
 
 	resolve_answer(&r->answer, &s->checks[g->first_check + g->answer.check], &g->answer, true);
 	r->answer.reason = REASON_OK;
-	if (s->receipt.len > 0 && r->want_receipt)
-		r->answer.receipt = buf_slice(&s->receipt);
-	if (r->kind == REQUEST_ACQUIRE) {
-		r->answer.permit = (struct slice){s->permit, sizeof s->permit};
-		for (uint16_t i = 0; i < s->n_checks; i++)
-			if (s->checks[i].limit->algorithm == ALGORITHM_CONCURRENCY)
-				r->answer.hold_ms = (int64_t)(s->checks[i].limit->hold_us / 1000);
-	}
+	hand_out(s);
 }
 
 /* The group whose least remaining is the least of all. */
@@ -370,12 +384,27 @@ static void keep_echo(struct request_state *s, struct slice echo)
 	buf_add(&s->receipt, echo.ptr + PERMIT_CHARS, echo.len - PERMIT_CHARS);
 }
 
+/*
+ * The permit is the one that the store may know. The receipt is another: what was given back above must not be
+ * refunded once more.
+ */
+static void hand_out_in_doubt(struct request_state *s)
+{
+	if (s->request.want_receipt) {
+		buf_clear(&s->receipt);
+		write_receipt(s);
+	}
+	hand_out(s);
+}
+
 /* The store can't be asked, or whether it did what it was asked is not known. */
 static void in_doubt(struct request_state *s)
 {
 	give_back(s, 0);
 	if (request_takes(&s->request) || s->request.kind == REQUEST_PEEK) {
 		outage_decide(s);
+		if (s->request.answer.allowed)
+			hand_out_in_doubt(s);
 		request_done(s);
 	} else {
 		fail(s, REQUEST_UNAVAILABLE,
@@ -588,8 +617,8 @@ static bool prepare(struct request_state *s)
 		make_permit(s);
 	if (resolution == RESOLVED)
 		return !put_off(s);
-	if (admitted && s->request.kind == REQUEST_ACQUIRE)
-		a->permit = (struct slice){s->permit, sizeof s->permit};
+	if (admitted)
+		hand_out(s);
 	request_done(s);
 	return false;
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "auth.h"
 #include "core/redis_url.h"
 #include "edge_fields.h"
 #include "listener.h"
@@ -176,6 +177,23 @@ static char *copy_file(struct copier *c, const struct conf_path *object, const c
 	return resolved;
 }
 
+/* The tokens are read again when they are put in force; here, so that a check finds what is wrong. */
+static void tokens_check(struct copier *c, const char *resolved)
+{
+	struct buf error = {0};
+
+	if (resolved == NULL || access(resolved, R_OK) != 0)
+		return; /* none, or an error already */
+
+	struct auth *auth = auth_new(resolved, &error);
+
+	if (auth == NULL)
+		conf_fail(c->r, &auth_path, "tokens_file", CONF_AT_VALUE, "`tokens_file`: %.*s",
+			  (int)error.len, error.ptr);
+	auth_free(auth);
+	buf_release(&error);
+}
+
 /* The first line of the file, which `resolved` names; owned. */
 static char *password_read(struct copier *c, const char *resolved)
 {
@@ -290,6 +308,7 @@ static void fill(struct copier *c, const struct edge_fields *f, const json_t *ro
 	conf->listen_unix = copy_path(c, f->listen.unix_path);
 	conf->insecure = f->insecure;
 	conf->tokens_file = copy_file(c, &auth_path, "tokens_file", f->auth.tokens_file);
+	tokens_check(c, conf->tokens_file);
 	conf->state_dir = f->state_dir != NULL ? copy_path(c, f->state_dir) : default_state_dir(c);
 	fill_redis(c, &f->redis, &conf->redis);
 	conf->policies = copy_list(c, root, "policies");

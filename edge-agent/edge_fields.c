@@ -38,7 +38,7 @@ static const struct conf_option listen_options[] = {
 	 .at = offsetof(struct listen_fields, unix_path),
 	 .otherwise = "off",
 	 .text = "the Redis protocol on a unix socket, at most 107 bytes long"},
-	LATER("grpc"),
+	{.name = "grpc", .type = CONF_LATER, .nullable = true, .text = ""}, /* it is off */
 };
 
 static const struct conf_table listen_table = {

@@ -104,20 +104,15 @@ bool engine_is_idle(const struct engine *e)
 	return e->n_in_progress == 0 && region_is_idle(e->region) && durables_are_idle(e->durables);
 }
 
-struct closing {
-	struct engine *engine;
-	unsigned parts_open; /* the region, the durable ones */
-	void (*on_closed)(void *data);
-	void *data;
-};
-
 static void on_part_closed(void *data)
 {
-	struct closing *c = data;
-	struct engine *e = c->engine;
+	struct engine *e = data;
 
-	if (--c->parts_open > 0)
+	if (--e->parts_open > 0)
 		return;
+	void (*on_closed)(void *) = e->on_closed;
+	void *closed_data = e->closed_data;
+
 	assert(e->n_in_progress == 0);
 	leases_free(e->leases);
 	waiters_free(e->waiters);
@@ -131,24 +126,22 @@ static void on_part_closed(void *data)
 	}
 	buf_release(&e->names);
 	free(e);
-	if (c->on_closed != NULL)
-		c->on_closed(c->data);
-	free(c);
+	if (on_closed != NULL)
+		on_closed(closed_data);
 }
 
 void engine_close(struct engine *e, void (*on_closed)(void *data), void *data)
 {
-	struct closing *c = malloc(sizeof *c);
-
-	assert(c != NULL); /* a few bytes at the very end */
-	*c = (struct closing){.engine = e, .parts_open = 2, .on_closed = on_closed, .data = data};
+	e->parts_open = 2;
+	e->on_closed = on_closed;
+	e->closed_data = data;
 	engine_drain(e);
 	e->closing = true;
 	control_on_change(e->control, NULL, NULL);
 	leases_stop(e->leases);
 	/* What is still asked of the store ends now, and its end needs all other parts. */
-	durables_close(e->durables, on_part_closed, c);
-	region_close(e->region, on_part_closed, c);
+	durables_close(e->durables, on_part_closed, e);
+	region_close(e->region, on_part_closed, e);
 	heartbeat_stop(e->heartbeat);
 }
 
@@ -187,6 +180,11 @@ bool usage_get(const struct engine *e, struct slice policy, struct slice key,
 {
 	leases_count(e->leases, policy, key);
 	return usage_find(e->usage, policy, key, ret_counts);
+}
+
+uint64_t engine_outage_full(const struct engine *e)
+{
+	return outage_full(e->outage);
 }
 
 struct engine_health engine_health(const struct engine *e)

@@ -115,8 +115,11 @@ struct engine {
 	struct request_state *free_states;
 	unsigned n_states, n_states_max; /* made so far; the bound */
 	unsigned n_in_progress;
-	bool draining; /* nobody may begin, or begin to wait */
-	bool closing;  /* the store can't be asked any more */
+	bool draining;       /* nobody may begin, or begin to wait */
+	bool closing;        /* the store can't be asked any more */
+	unsigned parts_open; /* closing: the region, the durable ones */
+	void (*on_closed)(void *data);
+	void *closed_data;
 
 	struct script_check scratch[SCRIPT_CHECKS_MAX]; /* of the operation being built */
 	struct buf names;                               /* their key names */
@@ -208,5 +211,7 @@ struct outage *outage_new(struct engine *e);
 void outage_free(struct outage *o);
 /* Fills the answer by the policies' on_outage, without asking the store. */
 void outage_decide(struct request_state *s);
+/* How often a key was refused because OUTAGE_KEYS others were in use. */
+uint64_t outage_full(const struct outage *o);
 /* The store answers again: the next outage begins anew. */
 void outage_ended(struct outage *o);

@@ -41,3 +41,13 @@ void engine_close(struct engine *e, void (*on_closed)(void *data), void *data);
 struct redis_counters engine_redis_counters(const struct engine *e);
 struct leases_counters engine_leases_counters(const struct engine *e);
 struct region_counters engine_region_counters(const struct engine *e);
+/* Refusals in an outage because too many keys were asked for to keep them apart. */
+uint64_t engine_outage_full(const struct engine *e);
+
+/* What /readyz and INFO say of the store. */
+struct engine_health {
+	unsigned shards, shards_up;
+	unsigned durable_shards, durable_shards_up; /* of the connections of durable decisions */
+	uint64_t waiters, requests;                 /* in progress */
+};
+struct engine_health engine_health(const struct engine *e);

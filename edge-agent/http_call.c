@@ -5,9 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/decimal.h"
 #include "core/nearest.h"
 #include "core/query.h"
 #include "core/quote.h"
+#include "io/buf_json.h"
 #include "request.h"
 
 /* ---- answers ---- */
@@ -46,21 +48,9 @@ void call_answer(struct http_call *c, unsigned status, const char *media_type)
 	reuse(&front->body);
 }
 
-static int add_chunk(const char *text, size_t len, void *data)
-{
-	struct buf *b = data;
-
-	buf_add(b, text, len);
-	return buf_failed(b) ? -1 : 0;
-}
-
 void call_answer_json(struct http_call *c, unsigned status, json_t *value)
 {
-	struct buf *body = call_body(c);
-
-	if (value == NULL ||
-	    json_dump_callback(value, add_chunk, body, JSON_COMPACT | JSON_ENCODE_ANY) != 0)
-		body->failed = true;
+	buf_add_json(call_body(c), value, JSON_COMPACT | JSON_ENCODE_ANY);
 	json_decref(value);
 	call_answer(c, status, "application/json");
 }
@@ -215,29 +205,12 @@ bool call_query(struct http_call *c, struct slice query, struct call_parameter *
 	return true;
 }
 
-/* KOVA_EPROTO: no decimal number. Saturates at UINT64_MAX. */
-static kova_status parse_decimal(struct slice text, uint64_t *ret_value)
-{
-	uint64_t value = 0;
-
-	if (text.len == 0)
-		return KOVA_EPROTO;
-	for (size_t i = 0; i < text.len; i++) {
-		if (text.ptr[i] < '0' || text.ptr[i] > '9')
-			return KOVA_EPROTO;
-		uint64_t digit = (uint64_t)(text.ptr[i] - '0');
-		value = value > (UINT64_MAX - digit) / 10 ? UINT64_MAX : value * 10 + digit;
-	}
-	*ret_value = value;
-	return KOVA_OK;
-}
-
 bool call_integer(struct http_call *c, const char *name, struct slice text, uint64_t min,
 		  uint64_t max, uint64_t *ret_value)
 {
 	uint64_t value;
 
-	if (parse_decimal(text, &value) != KOVA_OK || value < min || value > max) {
+	if (decimal_parse(text, max, &value) != KOVA_OK || value < min) {
 		call_problemf(c, 400, "`%s` must be a whole number from %llu to %llu", name,
 			      (unsigned long long)min, (unsigned long long)max);
 		return false;

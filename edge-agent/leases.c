@@ -13,7 +13,6 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "control.h"
 #include "core/hash.h"
@@ -21,6 +20,7 @@
 #include "engine.h"
 #include "heartbeat.h"
 #include "lease_answer.h"
+#include "lease_clock.h"
 #include "lease_heat.h"
 #include "policy_stats.h"
 #include "usage.h"
@@ -31,8 +31,7 @@ enum {
 	ENTRIES_MAX = 65536,
 	RETURN_BEFORE_US = 10000, /* what is left goes back so long before the end */
 	IDLE_US = 1000000,        /* an entry goes when nobody asked for so long */
-	REFUSAL_MAX_US =
-		1000000, /* a refusal is not believed for longer: limits are raised, permits refunded */
+	REFUSAL_MAX_US = 20000,   /* limits are raised, permits refunded, clocks set, elsewhere */
 };
 
 /* One lease. All zeros: none. */
@@ -66,10 +65,11 @@ struct lease_entry {
 	uint64_t used_us;
 	uint64_t beyond;            /* remaining in Redis beside the leases, when last heard */
 	uint64_t full_us;           /* when it is full again, as last heard */
-	uint64_t refused_until_us;  /* 0: no refusal is remembered */
+	uint64_t refused_until_us;  /* a refusal is believed until then; 0: none is remembered */
 	uint64_t refused_cost;      /* ... of this cost and more ... */
-	enum reason refused_why;    /* ... because it is limited, or held ... */
-	uint64_t room_us;           /* ... until then; UINT64_MAX: for ever */
+	enum reason refused_why;    /* ... because it is limited, or held */
+	uint64_t room_us;           /* when it will fit, as Redis said; UINT64_MAX: never */
+	uint64_t leaps;             /* clock_leaps() of the time that all this is from */
 	uint64_t admitted, refused; /* costs that usage does not know yet */
 	size_t policy_len, key_len;
 	char name[]; /* policy, key */
@@ -79,8 +79,8 @@ struct leases {
 	struct engine *engine;
 	uv_timer_t timer;
 	struct timer_heap timers;
-	uint64_t now_us; /* CLOCK_BOOTTIME; read once a batch of requests */
-	bool clock_is_old, stopped;
+	struct lease_clock clock;
+	bool stopped;
 	uint32_t random;
 	unsigned n;
 	struct leases_counters counters;
@@ -90,28 +90,20 @@ struct leases {
 
 /* ---- Clock and chance ---- */
 
-static uint64_t boot_us(void)
-{
-	struct timespec t;
-
-	/* Goes on while the machine sleeps: a lease ends all the same. */
-	if (clock_gettime(CLOCK_BOOTTIME, &t) != 0)
-		return UINT64_MAX / 2; /* every lease has ended */
-	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
-
 void leases_new_batch(struct leases *w)
 {
-	w->clock_is_old = true;
+	w->clock.is_old = true;
 }
 
 static uint64_t now_us(struct leases *w)
 {
-	if (w->clock_is_old) {
-		w->now_us = boot_us();
-		w->clock_is_old = false;
-	}
-	return w->now_us;
+	return lease_clock_now_us(&w->clock);
+}
+
+/* Leases and refusals from before a leap of a clock, Redis's or ours, are not relied on. */
+static uint64_t clock_leaps(const struct leases *w)
+{
+	return w->clock.wall_leaps + region_clock_leaps(w->engine->region);
 }
 
 /* xorshift (Marsaglia): only spreads renewals. */
@@ -391,15 +383,20 @@ static bool spend(struct lease_entry *e, uint64_t cost)
 	return true;
 }
 
+static bool remembers_refusal(const struct lease_entry *e, uint64_t cost)
+{
+	return e->refused_until_us > e->leases->clock.now_us && cost >= e->refused_cost;
+}
+
 static void renew_early(struct lease_entry *e)
 {
 	const struct held *h = &e->spent;
 
 	if (e->asking || e->next_one.granted > 0 ||
-	    !lease_renews(h->left, h->granted, h->ends_us - e->leases->now_us, h->ttl_us,
+	    !lease_renews(h->left, h->granted, h->ends_us - e->leases->clock.now_us, h->ttl_us,
 			  random_32(e->leases)))
 		return;
-	if (e->refused_until_us > e->leases->now_us)
+	if (remembers_refusal(e, 1))
 		return;
 	ask_lease(e, 1);
 }
@@ -412,14 +409,13 @@ static struct check_ref shown_ref(const struct lease_entry *e)
 
 static uint64_t time_until(const struct lease_entry *e, uint64_t at_us)
 {
-	return at_us > e->leases->now_us ? at_us - e->leases->now_us : 0;
+	return at_us > e->leases->clock.now_us ? at_us - e->leases->clock.now_us : 0;
 }
 
 static void answer_granted(struct lease_entry *e, struct request_state *s)
 {
-	const struct check_ref ref = shown_ref(e);
-
-	lease_answer_granted(&s->request.answer, &ref, e->spent.left + e->next_one.left + e->beyond,
+	lease_answer_granted(&s->request.answer, shown_ref(e),
+			     e->spent.left + e->next_one.left + e->beyond,
 			     time_until(e, e->full_us));
 	e->policy->stats->allowed++;
 	e->admitted += s->request.pairs[0].cost;
@@ -428,19 +424,25 @@ static void answer_granted(struct lease_entry *e, struct request_state *s)
 
 static void answer_refused(struct lease_entry *e, struct request_state *s)
 {
-	const struct check_ref ref = shown_ref(e);
 	int64_t wait_us = e->room_us == UINT64_MAX ? -1 : (int64_t)time_until(e, e->room_us);
 
-	lease_answer_refused(&s->request.answer, &ref, e->spent.left + e->next_one.left + e->beyond,
+	lease_answer_refused(&s->request.answer, shown_ref(e),
+			     e->spent.left + e->next_one.left + e->beyond,
 			     time_until(e, e->full_us), wait_us, e->refused_why);
 	e->policy->stats->refused++;
 	e->refused += s->request.pairs[0].cost;
 	e->leases->counters.decisions++;
 }
 
-static bool remembers_refusal(const struct lease_entry *e, uint64_t cost)
+/* What is from another catalogue, or from before a leap of a clock. */
+static void forget_what_is_stale(struct lease_entry *e)
 {
-	return e->refused_until_us > e->leases->now_us && cost >= e->refused_cost;
+	uint64_t leaps = clock_leaps(e->leases);
+
+	if (e->leaps != leaps ||
+	    (e->catalogue != NULL && e->catalogue != control_catalogue(e->leases->engine->control)))
+		entry_reset(e);
+	e->leaps = leaps;
 }
 
 enum lease_verdict leases_try(struct request_state *s)
@@ -456,8 +458,7 @@ enum lease_verdict leases_try(struct request_state *s)
 		return LEASE_NONE;
 	e->used_us = now_us(w);
 	lease_demand_add(&e->demand, e->used_us, q->cost);
-	if (e->catalogue != NULL && e->catalogue != control_catalogue(w->engine->control))
-		entry_reset(e);
+	forget_what_is_stale(e);
 	if (spend(e, q->cost)) {
 		answer_granted(e, s);
 		renew_early(e);
@@ -543,15 +544,15 @@ static void fail_pending(struct lease_entry *e)
 
 static void remember_refusal(struct lease_entry *e, uint64_t cost, const struct script_answer *said)
 {
-	uint64_t wait_us = said->wait_us < 0 ? REFUSAL_MAX_US : (uint64_t)said->wait_us;
+	uint64_t now = now_us(e->leases);
+	uint64_t wait_us = said->wait_us < 0 ? UINT64_MAX : (uint64_t)said->wait_us;
 
-	e->refused_until_us =
-		now_us(e->leases) + (wait_us < REFUSAL_MAX_US ? wait_us : REFUSAL_MAX_US);
+	e->room_us = said->wait_us < 0 ? UINT64_MAX : now + wait_us;
+	e->refused_until_us = now + (wait_us < REFUSAL_MAX_US ? wait_us : REFUSAL_MAX_US);
 	e->refused_cost = cost;
-	e->room_us = said->wait_us < 0 ? UINT64_MAX : now_us(e->leases) + (uint64_t)said->wait_us;
 	e->refused_why = said->why == SCRIPT_HELD ? REASON_HELD : REASON_LIMITED;
 	e->beyond = said->remaining;
-	e->full_us = now_us(e->leases) + said->reset_us;
+	e->full_us = now + said->reset_us;
 }
 
 /* An ordinary take instead of a lease: who asked for it has it now; it may not be kept for later. */
@@ -586,7 +587,7 @@ static void on_lease(kova_status status, const struct script_answer *answer, voi
 	struct leases *w = e->leases;
 
 	w->counters.in_flight--;
-	w->clock_is_old = true;
+	w->clock.is_old = true;
 	e->asking = false;
 	if (status != KOVA_OK || answer->check >= e->n_checks) {
 		e->dropped = false;
@@ -627,7 +628,7 @@ void leases_refused(const struct request_state *s, const struct script_answer *s
 	e = entry_find(w, hash_of(q->policy, q->key), q->policy, q->key);
 	if (e == NULL || e->asking || e->spent.left > 0)
 		return;
-	w->clock_is_old = true;
+	w->clock.is_old = true;
 	entry_learn(e, s, said->check);
 	remember_refusal(e, q->cost, said);
 }
@@ -736,7 +737,7 @@ static void on_timer(uv_timer_t *t)
 	struct leases *w = t->data;
 	struct timer_entry *first;
 
-	w->clock_is_old = true;
+	w->clock.is_old = true;
 	while ((first = timer_heap_first(&w->timers)) != NULL && first->at <= now_us(w)) {
 		struct lease_entry *e =
 			(struct lease_entry *)((char *)first - offsetof(struct lease_entry, timer));
@@ -768,7 +769,7 @@ struct leases *leases_new(struct engine *e)
 	if (w == NULL)
 		return NULL;
 	w->engine = e;
-	w->clock_is_old = true;
+	w->clock.is_old = true;
 	do
 		engine_random(e, (unsigned char *)&w->random, sizeof w->random);
 	while (w->random == 0);

@@ -251,6 +251,9 @@ static void collect_engine(struct metrics_writer *w, void *data)
 		     health.shards_up);
 	write_number(w, "kova_requests_in_progress", METRIC_GAUGE, NULL,
 		     "Requests without an answer, waiters among them.", (double)health.requests);
+	write_number(w, "kova_outage_keys_full", METRIC_COUNTER, NULL,
+		     "Refusals in an outage because too many keys were asked for.",
+		     (double)engine_outage_full(a->engine));
 }
 
 static void collect_latency(struct metrics_writer *w, void *data)

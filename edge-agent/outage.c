@@ -138,6 +138,11 @@ static struct local *local_get(struct outage *o, struct slice name, const struct
 	return l;
 }
 
+uint64_t outage_full(const struct outage *o)
+{
+	return o->full;
+}
+
 void outage_ended(struct outage *o)
 {
 	for (size_t i = 0; i < OUTAGE_BUCKETS && o->n > 0; i++)
@@ -161,7 +166,21 @@ static enum outage_action action_of(const struct check_ref *ref)
 	return ref->policy != NULL ? ref->policy->on_outage : OUTAGE_DENY;
 }
 
-/* Takes from one check; *ret_said is filled unless there is no state for it. */
+/* The figures of a state as it is: those of a refusal of one more than `remaining`. */
+static void local_look(struct local *l, uint64_t now_us, uint64_t remaining,
+		       struct limiter_verdict *ret_said)
+{
+	struct limiter_verdict said = {.wait_us = VERDICT_NEVER};
+
+	if (remaining < LIMIT_MAX)
+		limiter_admit(&l->part, &l->state, now_us, remaining + 1, &said);
+	*ret_said = (struct limiter_verdict){.allowed = true,
+					     .remaining = remaining,
+					     .wait_us = said.wait_us < 0 ? 0 : said.wait_us,
+					     .reset_us = said.reset_us};
+}
+
+/* Takes from one check, or looks at it (PEEK); *ret_said is filled unless there is no state for it. */
 static bool local_take(struct request_state *s, const struct check_ref *ref, struct slice name,
 		       struct taken *ret_taken, struct limiter_verdict *ret_said)
 {
@@ -173,9 +192,15 @@ static bool local_take(struct request_state *s, const struct check_ref *ref, str
 		return false;
 	ret_taken->before = l->state;
 	limiter_admit(&l->part, &l->state, now_us, ref->cost, ret_said);
-	if (ret_said->allowed)
+	if (!ret_said->allowed)
+		return false;
+	if (s->request.kind == REQUEST_PEEK) {
+		limiter_untake(&l->state, &ret_taken->before, ref->cost);
+		local_look(l, now_us, ret_said->remaining + ref->cost, ret_said);
+	} else {
 		ret_taken->local = l;
-	return ret_said->allowed;
+	}
+	return true;
 }
 
 static void untake(const struct request_state *s, struct taken *taken, uint16_t n)
@@ -194,7 +219,7 @@ static void answer_local(struct answer *a, const struct check_ref *ref,
 	resolve_answer(a, ref, &as_script, allowed);
 }
 
-/* All checks of `local` policies or none; a look (PEEK) leaves nothing taken. */
+/* All checks of `local` policies or none. */
 static bool take_local(struct request_state *s, struct taken *taken)
 {
 	struct answer *a = &s->request.answer;
@@ -215,7 +240,7 @@ static bool take_local(struct request_state *s, struct taken *taken)
 		if (!allowed || a->policy[0] == '\0' || said.remaining < a->remaining)
 			answer_local(a, ref, &said, allowed);
 	}
-	if (!allowed || s->request.kind == REQUEST_PEEK)
+	if (!allowed)
 		untake(s, taken, i);
 	return allowed;
 }

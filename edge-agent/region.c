@@ -22,6 +22,7 @@
 
 enum {
 	SLOTS = 16384,
+	CLOCK_LEAP_US = 100000,
 	CALLS_IN_FLIGHT = 2,
 	CALL_CHECKS_MAX = 256, /* Redis does nothing else meanwhile: some milliseconds */
 	SPARE_MAX = 32,        /* batches that are kept for later, with their memory */
@@ -60,6 +61,7 @@ struct region {
 	uint64_t nonce;
 	int64_t clock_offset_us; /* Redis's clock − local steady clock */
 	bool clock_heard;
+	uint64_t clock_leaps;
 	struct region_counters counters;
 };
 
@@ -160,10 +162,21 @@ static void batch_fail(struct batch *b, kova_status status)
 	batch_recycle(b);
 }
 
+/* An answer is under way for some time, but not for as long as CLOCK_LEAP_US unless Redis is in trouble. */
 static void hear_clock(struct region *r, uint64_t now_us)
 {
-	r->clock_offset_us = (int64_t)now_us - (int64_t)steady_us();
+	int64_t offset_us = (int64_t)now_us - (int64_t)steady_us();
+
+	if (r->clock_heard && (offset_us - r->clock_offset_us > CLOCK_LEAP_US ||
+			       offset_us - r->clock_offset_us < -CLOCK_LEAP_US))
+		r->clock_leaps++;
+	r->clock_offset_us = offset_us;
 	r->clock_heard = true;
+}
+
+uint64_t region_clock_leaps(const struct region *r)
+{
+	return r->clock_leaps;
 }
 
 /* Answers each operation; those that a malformed reply does not reach fail. */

@@ -47,6 +47,9 @@ void region_submit(struct region *r, uint16_t slot, const struct script_op *op, 
  * anything was heard, the local wall clock. For choices that Redis checks again. */
 uint64_t region_now_us(const struct region *r);
 
+/* How often Redis's clock was found to have leapt: what was computed from it before is no longer good. */
+uint64_t region_clock_leaps(const struct region *r);
+
 struct redis_store *region_store(const struct region *r);
 
 struct region_counters {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "core/version.h"
+#include "engine_life.h"
 #include "resp_session.h"
 
 /* Clients switch features by it: none above this is used by those that the tests know. */

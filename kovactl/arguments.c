@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "core/decimal.h"
 #include "core/duration.h"
 #include "core/nearest.h"
 #include "core/request_bounds.h"
@@ -173,27 +174,12 @@ bool arguments_words(struct arguments *a, const char **ret_words, size_t min, si
 	return !a->stopped;
 }
 
-static bool number_parse(const char *text, uint64_t *ret_number)
-{
-	uint64_t number = 0;
-
-	if (*text == '\0' || strlen(text) > 18)
-		return false;
-	for (; *text != '\0'; text++) {
-		if (*text < '0' || *text > '9')
-			return false;
-		number = number * 10 + (uint64_t)(*text - '0');
-	}
-	*ret_number = number;
-	return true;
-}
-
 bool arguments_number(struct arguments *a, const char *option, const char *text, uint64_t min,
 		      uint64_t max, uint64_t *ret_number)
 {
 	uint64_t number;
 
-	if (!number_parse(text, &number) || number < min || number > max) {
+	if (decimal_parse(slice_of(text), max, &number) != KOVA_OK || number < min) {
 		arguments_error(
 			a, "%s must be a whole number from %" PRIu64 " to %" PRIu64 ", not \"%s\"",
 			option, min, max, text);

@@ -9,7 +9,7 @@
 #include "actions.h"
 #include "arguments.h"
 #include "command.h"
-#include "json_file.h"
+#include "input.h"
 #include "output.h"
 #include "program.h"
 #include "session.h"
@@ -33,7 +33,7 @@ static int add_list(struct session *s, const char *target, const char *name, jso
 	if (status != EXIT_ALLOWED)
 		return status;
 	json_t *items = json_object_get(body, name);
-	json_strip_stamps(items);
+	input_strip_stamps(items);
 	if (items == NULL || json_object_set(to, name, items) != 0) {
 		complain("the agent's answer has a form that this kovactl does not know");
 		status = EXIT_UNREACHABLE;

@@ -73,6 +73,8 @@ static void found(struct doctor *d, enum finding finding, const char *check, con
 
 static const char *lost_advice(const struct session *s, kova_status status)
 {
+	if (status == KOVA_EPROTO)
+		return "It does not speak RESP: is this the agent's HTTP address?";
 	if (status == KOVA_ETIMEDOUT)
 		return "Something accepts connections there but does not answer as an agent.";
 	if (s->address.is_unix)
@@ -133,10 +135,14 @@ static bool check_info(struct doctor *d)
 		      NULL);
 		return true;
 	}
-	found(d, status == KOVA_EAUTH ? PROBLEM : LOST, "token", error.text,
-	      d->s->token == NULL
-		      ? "This agent wants a token: --token-file FILE or KOVA_TOKEN."
-		      : "The token lacks the scope check: see the agent's auth.tokens_file.");
+	if (status != KOVA_EAUTH)
+		found(d, LOST, "RESP", error.text, lost_advice(d->s, status));
+	else
+		found(d, PROBLEM, "token", error.text,
+		      d->s->token == NULL
+			      ? "This agent wants a token: --token-file FILE or KOVA_TOKEN."
+			      : "The token lacks the scope check: see the agent's "
+				"auth.tokens_file.");
 	return false;
 }
 

@@ -99,7 +99,8 @@ static int run(struct session *s, struct arguments *a)
 		return a->status;
 	plan.burst = limit_default_burst(plan.slots, plan.hold_ms * 1000);
 	if (plan.policy_only)
-		return output_json_indented(policy_json(&plan));
+		return s->json ? output_json(policy_json(&plan))
+			       : output_json_indented(policy_json(&plan));
 	if (s->json)
 		return print_json(&plan);
 	explain(&plan);

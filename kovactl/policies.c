@@ -5,7 +5,7 @@
 #include "actions.h"
 #include "arguments.h"
 #include "command.h"
-#include "json_file.h"
+#include "input.h"
 #include "limit_text.h"
 #include "output.h"
 #include "session.h"
@@ -59,6 +59,23 @@ static void add_row(struct table *t, const json_t *policy)
 	buf_release(&limit);
 }
 
+static int print_names(const struct session *s, const json_t *policies)
+{
+	json_t *names = json_array(), *policy;
+	size_t i;
+
+	json_array_foreach(policies, i, policy) {
+		if (s->json)
+			json_array_append(names, json_object_get(policy, "name"));
+		else
+			puts(text_of(policy, "name", ""));
+	}
+	if (s->json)
+		return output_json(json_pack("{s:o}", "names", names));
+	json_decref(names);
+	return EXIT_ALLOWED;
+}
+
 static int list(struct session *s, bool names)
 {
 	static const char *const heads[] = {"POLICY", "ALGORITHM", "LIMIT",
@@ -69,19 +86,20 @@ static int list(struct session *s, bool names)
 	int status = fetch(s, &body);
 	if (status != EXIT_ALLOWED)
 		return status;
-	if (s->json && !names)
+	if (names) {
+		status = print_names(s, json_object_get(body, "policies"));
+		json_decref(body);
+		return status;
+	}
+	if (s->json)
 		return output_json(body);
 	struct table table;
 	table_init(&table, heads, sizeof heads / sizeof heads[0]);
-	json_array_foreach(json_object_get(body, "policies"), i, policy) {
-		if (names)
-			puts(text_of(policy, "name", ""));
-		else
-			add_row(&table, policy);
-	}
-	if (!names && i == 0)
+	json_array_foreach(json_object_get(body, "policies"), i, policy)
+		add_row(&table, policy);
+	if (i == 0)
 		puts("no policies");
-	else if (!names)
+	else
 		status = table_print(&table);
 	table_release(&table);
 	json_decref(body);
@@ -166,7 +184,7 @@ static json_t *policies_in(json_t *json)
 
 static int put(struct session *s, const char *file)
 {
-	json_t *json = json_file_read(file), *policy;
+	json_t *json = input_json(file), *policy;
 	int status = EXIT_ALLOWED;
 	size_t i, done = 0;
 
@@ -178,7 +196,7 @@ static int put(struct session *s, const char *file)
 		complain("out of memory");
 		return EXIT_USAGE;
 	}
-	json_strip_stamps(policies);
+	input_strip_stamps(policies);
 	json_array_foreach(policies, i, policy) {
 		status = put_one(s, policy);
 		if (status != EXIT_ALLOWED)

@@ -72,7 +72,9 @@ int session_failed(const struct session *s, kova_status status, const struct age
 		return EXIT_USAGE;
 	default:
 		complain("no answer from the agent at %s: %s", session_agent_text(s), e->text);
-		hint("is kova-agent running there? kovactl doctor looks closer");
+		hint(status == KOVA_EPROTO
+			     ? "it does not speak RESP: is this the agent's HTTP address?"
+			     : "is kova-agent running there? kovactl doctor looks closer");
 		return EXIT_UNREACHABLE;
 	}
 }

@@ -128,8 +128,7 @@ static const struct option_spec options[] = {
 const struct command command_take = {
 	.name = "take",
 	.summary = "Take from a limit, now or not at all",
-	.usage = "POLICY KEY [--cost N] [--and POLICY KEY [--cost N]]... [--wait DURATION] [--id "
-		 "ID]",
+	.usage = "POLICY KEY [--cost N] [--and POLICY KEY [--cost N]]... [OPTION]...",
 	.details = "Exit status: 0 allowed, 1 refused.",
 	.examples = "kovactl take captcha-submit worker-1\n"
 		    "kovactl take api acme/u7 --cost 5 --and captcha-submit worker-1\n"

@@ -36,7 +36,8 @@ kova_status verdict_parse(const redisReply *reply, struct verdict *ret_verdict)
 	v.reset_after_ms = reply->element[4]->integer;
 	if (!text_copy(reply->element[5], v.reason, sizeof v.reason))
 		return KOVA_EPROTO;
-	if (reply->elements > 6 && reply->element[6]->type != REDIS_REPLY_NIL &&
+	v.with_receipt = reply->elements > 6;
+	if (v.with_receipt && reply->element[6]->type != REDIS_REPLY_NIL &&
 	    !text_copy(reply->element[6], v.receipt, sizeof v.receipt))
 		return KOVA_EPROTO;
 	*ret_verdict = v;
@@ -148,10 +149,13 @@ json_t *verdict_json(const struct verdict *v)
 			  (json_int_t)v->retry_after_ms, "reset_after_ms",
 			  (json_int_t)v->reset_after_ms, "reason", v->reason);
 
-	if (json != NULL && v->receipt[0] != '\0' &&
-	    json_object_set_new(json, "receipt", json_string(v->receipt)) != 0) {
-		json_decref(json);
-		return NULL;
+	if (json != NULL && v->with_receipt) {
+		json_t *receipt = v->receipt[0] != '\0' ? json_string(v->receipt) : json_null();
+
+		if (json_object_set_new(json, "receipt", receipt) != 0) {
+			json_decref(json);
+			return NULL;
+		}
 	}
 	return json;
 }

@@ -21,6 +21,7 @@ struct verdict {
 	int64_t retry_after_ms; /* -1: it can never fit */
 	int64_t reset_after_ms;
 	char reason[96];
+	bool with_receipt;                 /* one was asked for */
 	char receipt[VERDICT_RECEIPT_MAX]; /* empty: none */
 };
 

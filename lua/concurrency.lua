@@ -79,6 +79,7 @@ local function concurrency_renew(s, l, name, weight)
 end
 
 local function concurrency_save(key, s)
+  log_begin(s, key)
   for i = 1, #s.new do
     local new = s.new[i]
     if call('ZADD', key, 'NX', format('%d', new[2]), new[1]) == 0 then

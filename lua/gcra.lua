@@ -23,14 +23,15 @@ local function gcra_minus(a, a_part, b, b_part)
   return a - b, a_part - b_part
 end
 
--- Whole intervals in a span: a guess by division, put right by multiplication.
-local function gcra_count(us, millionths, interval, part)
+-- Whole intervals in a span, at most `most` (up to 10^9): a guess by division, which is off by one at most, put right
+-- by multiplication.
+local function gcra_count(us, millionths, interval, part, most)
   if us < 0 then
     return 0
   end
-  local n = us / (interval + part / 1000000)
-  n = n - n % 1
-  while true do
+  local n = (us + millionths / 1000000) / (interval + part / 1000000)
+  n = n < most and n - n % 1 or most
+  while n < most do
     local up, up_part = gcra_times(n + 1, interval, part)
     if up < us or (up == us and up_part <= millionths) then
       n = n + 1
@@ -60,7 +61,7 @@ local function gcra_load(key, text, l)
     return {us = 0, part = 0}
   end
   if (interval ~= l[2] or millionths ~= l[3]) and l[1] > 0 then
-    local n = gcra_count(us, part, interval, millionths)
+    local n = gcra_count(us, part, interval, millionths, 1000000000)
     local rest, rest_part = gcra_times(n, interval, millionths)
     if rest < us or rest_part < part then
       n = n + 1
@@ -101,13 +102,13 @@ local function gcra_holds(s, l)
   if l[1] == 0 then
     return 0
   end
-  local n = gcra_count(s.us, s.part, l[2], l[3])
+  local n = gcra_count(s.us, s.part, l[2], l[3], l[1])
   local us, part = gcra_times(n, l[2], l[3])
   return (us < s.us or part < s.part) and n + 1 or n
 end
 
 local function gcra_give(s, l, cost)
-  if l[1] == 0 or gcra_count(s.us, s.part, l[2], l[3]) < cost then
+  if l[1] == 0 or gcra_count(s.us, s.part, l[2], l[3], l[1]) < cost then
     local given = gcra_holds(s, l)
     s.us, s.part = 0, 0
     return given
@@ -122,7 +123,7 @@ local function gcra_left(s, l)
   end
   local us, part = gcra_times(l[1], l[2], l[3])
   us, part = gcra_minus(us, part, s.us, s.part)
-  local n = gcra_count(us, part, l[2], l[3])
+  local n = gcra_count(us, part, l[2], l[3], l[1])
   return n, n < l[1] and gcra_wait(s, l, n + 1) or 0, s.part > 0 and s.us + 1 or s.us
 end
 

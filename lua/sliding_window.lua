@@ -19,8 +19,14 @@ local function log_weight(member)
   return tonumber(string.match(member, ':(%d+)$')) or 1
 end
 
+-- s.over: all that the key holds has left, and was not walked through. s.dead: what has left of s.total.
 local function log_load(key, span)
   local s = {span = span, total = 0, dead = 0, added = 0, newest = 0}
+  local newest = tonumber(call('ZRANGE', key, -1, -1, 'WITHSCORES')[2] or 0)
+  if newest <= now - span then
+    s.over = newest > 0
+    return s
+  end
   local gone = call('ZRANGEBYSCORE', key, '-inf', format('%d', now - span), 'WITHSCORES')
   for i = 1, #gone, 2 do
     if gone[i] == 'n' then
@@ -29,9 +35,7 @@ local function log_load(key, span)
       s.dead = s.dead + log_weight(gone[i])
     end
   end
-  if s.total > s.dead then
-    s.newest = tonumber(call('ZRANGE', key, -1, -1, 'WITHSCORES')[2])
-  end
+  s.newest = newest
   return s
 end
 
@@ -81,6 +85,14 @@ local function log_wait(s, need)
     end
   end
   return s.newest + s.span - now
+end
+
+-- Before anything is written.
+local function log_begin(s, key)
+  if s.over then
+    call('UNLINK', key)
+    s.over = false
+  end
 end
 
 local function log_save_entry(s, key, score, name)
@@ -211,6 +223,7 @@ algorithms[2] = {
   holds = log_used,
   left = log_left,
   save = function(key, s)
+    log_begin(s, key)
     if s.added > 0 then
       log_save_entry(s, key, now, format('%d', now) .. ':%d')
     end

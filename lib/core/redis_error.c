@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "core/decimal.h"
 #include "core/host_port.h"
 
 static bool starts_with(struct slice text, struct slice word)
@@ -39,24 +40,6 @@ enum redis_error redis_error_kind(struct slice text)
 	return REDIS_ERROR_OTHER;
 }
 
-/* 0 to 16383 */
-static kova_status slot_parse(struct slice text, uint16_t *ret_slot)
-{
-	uint32_t n = 0;
-
-	if (text.len < 1 || text.len > 5)
-		return KOVA_EPROTO;
-	for (size_t i = 0; i < text.len; i++) {
-		if (text.ptr[i] < '0' || text.ptr[i] > '9')
-			return KOVA_EPROTO;
-		n = n * 10 + (uint32_t)(text.ptr[i] - '0');
-	}
-	if (n > 16383)
-		return KOVA_EPROTO;
-	*ret_slot = (uint16_t)n;
-	return KOVA_OK;
-}
-
 kova_status redis_address_parse(struct slice text, struct slice *ret_host, uint16_t *ret_port)
 {
 	struct host_port a;
@@ -72,6 +55,7 @@ kova_status redis_redirect_parse(struct slice text, struct redis_redirect *ret_r
 {
 	const char *first = memchr(text.ptr, ' ', text.len);
 	struct redis_redirect redirect;
+	uint64_t slot;
 
 	enum redis_error kind = redis_error_kind(text);
 	if (first == NULL || (kind != REDIS_ERROR_MOVED && kind != REDIS_ERROR_ASK))
@@ -83,9 +67,10 @@ kova_status redis_redirect_parse(struct slice text, struct redis_redirect *ret_r
 
 	struct slice digits = {first + 1, (size_t)(second - first - 1)};
 	struct slice address = {second + 1, (size_t)(end - second - 1)};
-	if (slot_parse(digits, &redirect.slot) != KOVA_OK ||
+	if (decimal_parse(digits, 16383, &slot) != KOVA_OK ||
 	    redis_address_parse(address, &redirect.host, &redirect.port) != KOVA_OK)
 		return KOVA_EPROTO;
+	redirect.slot = (uint16_t)slot;
 	*ret_redirect = redirect;
 	return KOVA_OK;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/bytes.h"
+#include "core/decimal.h"
 #include "core/hex.h"
 #include "core/redis_error.h"
 
@@ -74,17 +75,12 @@ static kova_status credentials_parse(struct slice text, struct redis_url *url, c
 
 static kova_status db_parse(struct slice text, uint32_t *ret_db, const char **ret_why)
 {
-	uint32_t db = 0;
+	uint64_t db = 0;
 
 	*ret_why = "the database after the '/' is a number from 0 to 1000000";
-	for (size_t i = 0; i < text.len; i++) {
-		if (text.ptr[i] < '0' || text.ptr[i] > '9')
-			return KOVA_EPROTO;
-		db = db * 10 + (uint32_t)(text.ptr[i] - '0');
-		if (db > DB_MAX)
-			return KOVA_EPROTO;
-	}
-	*ret_db = db;
+	if (text.len > 0 && decimal_parse(text, DB_MAX, &db) != KOVA_OK)
+		return KOVA_EPROTO;
+	*ret_db = (uint32_t)db;
 	return KOVA_OK;
 }
 

@@ -33,7 +33,7 @@ static void steps_from_path(const struct conf_path *path, struct conf_error *e)
 	for (const struct conf_path *p = path; p != NULL; p = p->up) {
 		struct slice key = p->key != NULL ? slice_of(p->key) : (struct slice){0};
 
-		e->steps[--depth] = (struct json_step){.key = key, .index = p->index};
+		e->steps[--depth] = (struct locate_step){.key = key, .index = p->index};
 	}
 }
 
@@ -146,18 +146,17 @@ static void read_int(const struct member *m)
 	const struct conf_option *o = m->option;
 	int64_t v = json_integer_value(m->value);
 
-	if (!json_is_integer(m->value)) {
+	if (!json_is_integer(m->value))
 		fail(m, "a whole number from %" PRId64 " to %" PRId64 ", not %s", o->min, o->max,
 		     json_is_real(m->value) ? "one with a fraction or exponent"
 					    : type_name(m->value));
-		return;
-	}
-	if (v < o->min || v > o->max) {
+	else if ((v < o->min || v > o->max) && o->min == o->max)
+		fail(m, "%" PRId64 ", not %" PRId64, o->min, v);
+	else if (v < o->min || v > o->max)
 		fail(m, "a whole number from %" PRId64 " to %" PRId64 ", not %" PRId64, o->min,
 		     o->max, v);
-		return;
-	}
-	memcpy(m->at, &v, sizeof v);
+	else
+		memcpy(m->at, &v, sizeof v);
 }
 
 static void read_bool(const struct member *m)
@@ -452,7 +451,7 @@ static size_t path_write(const struct conf_error *e, char *ret_text, size_t size
 
 	ret_text[0] = '\0';
 	for (size_t i = 0; i < e->n_steps && at < size; i++) {
-		const struct json_step *s = &e->steps[i];
+		const struct locate_step *s = &e->steps[i];
 
 		if (s->key.ptr == NULL)
 			at += (size_t)snprintf(ret_text + at, size - at, "[%zu]", s->index);

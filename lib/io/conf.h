@@ -14,7 +14,7 @@
 #include "core/buf.h"
 #include "core/bytes.h"
 #include "core/status.h"
-#include "io/json_locate.h"
+#include "io/locate.h"
 
 /* Each says what is stored at the option's offset; pointers are borrowed from the JSON. */
 enum conf_type {
@@ -74,7 +74,7 @@ struct conf_path {
 enum conf_place { CONF_AT_VALUE, CONF_AT_KEY };
 
 struct conf_error {
-	struct json_step steps[CONF_DEPTH_MAX]; /* borrowed from JSON and tables */
+	struct locate_step steps[CONF_DEPTH_MAX]; /* borrowed from JSON and tables */
 	size_t n_steps;
 	enum conf_place place;
 	char text[CONF_TEXT_MAX];

@@ -8,7 +8,7 @@
 
 enum { CONF_FILE_MAX = 1 << 28 }; /* 256 MiB */
 
-static void report_line(struct buf *errors, const char *file, struct json_position at,
+static void report_line(struct buf *errors, const char *file, struct locate_position at,
 			const char *text)
 {
 	buf_printf(errors, "%s:%zu:%zu: %s\n", file, at.line, at.column, text);
@@ -74,7 +74,7 @@ static void report_syntax(const char *file, struct slice text, const json_error_
 	} else {
 		snprintf(message, sizeof message, "not JSON: %.*s", (int)len, error->text);
 	}
-	report_line(ret_errors, file, json_locate_token(text, offset), message);
+	report_line(ret_errors, file, locate_json_token(text, offset), message);
 }
 
 kova_status conf_document_parse(const char *name, struct slice text,
@@ -96,7 +96,7 @@ kova_status conf_document_parse(const char *name, struct slice text,
 		kova_status status = KOVA_ECONFIG;
 
 		if (d.root != NULL)
-			report_line(ret_errors, name, json_locate(text, NULL, 0, false),
+			report_line(ret_errors, name, locate_json(text, NULL, 0, false),
 				    "must be a JSON object: { … }");
 		else if (json_error_code(&error) == json_error_out_of_memory)
 			status = KOVA_ENOMEM;
@@ -129,7 +129,7 @@ void conf_document_release(struct conf_document *d)
 	*d = (struct conf_document){0};
 }
 
-static bool is_before(struct json_position a, struct json_position b)
+static bool is_before(struct locate_position a, struct locate_position b)
 {
 	return a.line != b.line ? a.line < b.line : a.column < b.column;
 }
@@ -137,7 +137,7 @@ static bool is_before(struct json_position a, struct json_position b)
 void conf_report(const struct conf_reader *r, const struct conf_document *d, struct buf *ret_errors)
 {
 	size_t n = r->n_errors < CONF_ERRORS_MAX ? r->n_errors : CONF_ERRORS_MAX;
-	struct json_position at[CONF_ERRORS_MAX];
+	struct locate_position at[CONF_ERRORS_MAX];
 	size_t order[CONF_ERRORS_MAX];
 
 	/* In the order of the file: insertion sort, for they are few. */
@@ -145,7 +145,7 @@ void conf_report(const struct conf_reader *r, const struct conf_document *d, str
 		const struct conf_error *e = &r->errors[i];
 		size_t j = i;
 
-		at[i] = json_locate((struct slice){d->text, d->len}, e->steps, e->n_steps,
+		at[i] = locate_json((struct slice){d->text, d->len}, e->steps, e->n_steps,
 				    e->place == CONF_AT_KEY);
 		for (; j > 0 && is_before(at[i], at[order[j - 1]]); j--)
 			order[j] = order[j - 1];

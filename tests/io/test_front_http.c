@@ -560,6 +560,7 @@ Test(front_http, operations)
 	cr_assert_str_eq(reply.body + strlen(reply.body) - 6, "# EOF\n");
 	cr_assert_not_null(strstr(reply.body, "\nkova_redis_commands_total 7\n"));
 	cr_assert_not_null(strstr(reply.body, "\nkova_outage{part=\"redis\"} 1\n"));
+	cr_assert_not_null(strstr(reply.body, "\nkova_outage_keys_full_total 7\n"));
 	cr_assert_eq(ask_with("GET", "/metrics", "Accept: text/plain\r\n", ""), 200);
 	expect_head("Content-Type: text/plain; version=0.0.4");
 	cr_assert_null(strstr(reply.body, "# EOF"));

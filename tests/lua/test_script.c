@@ -443,6 +443,68 @@ Test(script, what_can_never_fit_is_said)
 	}
 }
 
+/* From here on: SLOWLOG LEN. With room for a machine that does other things meanwhile. */
+static void log_what_takes_longer_than(unsigned us)
+{
+	redis_client_integer(&rig.client, "CONFIG SET slowlog-log-slower-than %u", us);
+	redis_client_integer(&rig.client, "SLOWLOG RESET");
+}
+
+/* A busy window that was left alone: what is in it is old, and nobody walks through all of it. */
+Test(script, a_window_that_is_over_is_forgotten_at_once)
+{
+	static const char fill[] = /* without a blank: one word of a command */
+		"redis.call('ZADD',KEYS[1],-ARGV[1],'n')repeat(redis.call)('ZADD',KEYS[1],ARGV[1],"
+		"ARGV[1]..':1')ARGV[1]=ARGV[1]-1;until(ARGV[1]==0)return(1)";
+	struct limit window = make(ALGORITHM_SLIDING_WINDOW, 1000000, SECOND, 0),
+		     permits = make(ALGORITHM_CONCURRENCY, 1000000, SECOND, 0);
+	const struct limit *limit[] = {&window, &permits};
+
+	for (int i = 0; i < 2; i++) {
+		take(limit[i], "k:x{t}x", 1); /* the script is there */
+		redis_client_integer(&rig.client, "DEL k:x{t}x");
+		redis_client_integer(&rig.client, "EVAL %s 1 k:x{t}x 200000", fill);
+		log_what_takes_longer_than(50000);
+		cr_assert_eq(peek(limit[i], "k:x{t}x").remaining, 1000000);
+		cr_assert_eq(take(limit[i], "k:x{t}x", 1000000).remaining, 0);
+		cr_assert_eq(redis_client_integer(&rig.client, "SLOWLOG LEN"), 0);
+		cr_assert_eq(redis_client_integer(&rig.client, "ZCARD k:x{t}x"), 2);
+		cr_assert_gt(redis_client_integer(&rig.client, "PTTL k:x{t}x"), 60000);
+		redis_client_integer(&rig.client, "DEL k:x{t}x");
+	}
+}
+
+/* Whatever the limit, an operation is a moment: Redis does nothing else meanwhile. */
+Test(script, the_smallest_interval_costs_no_more_time)
+{
+	struct limit fast = make(ALGORITHM_GCRA, LIMIT_MAX, 1000, LIMIT_MAX),
+		     other = make(ALGORITHM_GCRA, LIMIT_MAX, 3000, LIMIT_MAX);
+
+	take(&fast, "k:g{t}x", 999999);
+	log_what_takes_longer_than(50000);
+	for (uint64_t i = 0; i < 50; i++) {
+		cr_assert_eq(take(&fast, "k:g{t}x", 123456 + i).status, SCRIPT_ALLOWED);
+		cr_assert_eq(take(&other, "k:g{t}x", 1000000).status, SCRIPT_ALLOWED);
+	}
+	cr_assert_eq(redis_client_integer(&rig.client, "SLOWLOG LEN"), 0);
+}
+
+/* After a clock that went back by a day the state has more intervals than there are numbers. */
+Test(script, the_smallest_interval_and_a_clock_that_went_back)
+{
+	struct limit l = make(ALGORITHM_GCRA, LIMIT_MAX, 1000, LIMIT_MAX);
+	uint64_t now_us = peek(&l, "k:g{t}x").now_us;
+	static const char set[] = /* without a blank: one word of a command */
+		"redis.call('SET',KEYS[1],struct.pack('>I7I3I7I3',ARGV[1],0,0,1))return(1)";
+
+	cr_assert_eq(redis_client_integer(&rig.client, "EVAL %s 1 k:g{t}x %lu", set,
+					  (unsigned long)(now_us + 86400 * SECOND)),
+		     1);
+	cr_assert_eq(take(&l, "k:g{t}x", 1).status, SCRIPT_REFUSED);
+	l = make(ALGORITHM_GCRA, 10, SECOND, 10);
+	cr_assert_eq(take(&l, "k:g{t}x", 1).status, SCRIPT_REFUSED);
+}
+
 /* Case 6: many hits in one µs are many. */
 Test(script, hits_of_the_same_instant_all_count)
 {

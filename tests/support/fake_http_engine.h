@@ -138,6 +138,12 @@ size_t answer_reason(const struct answer *a, char ret_text[static 80])
 	return (size_t)snprintf(ret_text, 80, a->allowed ? "ok" : "limited:%s", a->level);
 }
 
+uint64_t engine_outage_full(const struct engine *e)
+{
+	(void)e;
+	return 7;
+}
+
 struct engine_health engine_health(const struct engine *e)
 {
 	(void)e;

@@ -66,23 +66,14 @@ uint16_t redis_group_free_port(void)
 
 /*
  * What every server gets, except one that names a configuration file first: Sentinel writes to its
- * own.
+ * own. It listens on ::1, too, where there is one: "localhost" may be that first.
  */
 static size_t usual_words(const struct redis_node *node, const char *port, const char *words[])
 {
-	const char *usual[] = {"redis-server",
-			       "--port",
-			       port,
-			       "--bind",
-			       "127.0.0.1",
-			       "--save",
-			       "",
-			       "--dir",
-			       node->directory,
-			       "--logfile",
-			       "redis.log",
-			       "--appendonly",
-			       "no"};
+	const char *usual[] = {
+		"redis-server", "--port", port,    "--bind",        "127.0.0.1", "-::1",
+		"--save",       "",       "--dir", node->directory, "--logfile", "redis.log",
+		"--appendonly", "no"};
 
 	words[0] = usual[0];
 	if (node->arguments != NULL && node->arguments[0][0] != '-')

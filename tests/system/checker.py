@@ -6,6 +6,7 @@ these are more than the limit allows in b - a, no assignment of instants saves i
 
 The intervals are measured by a clock that counts the same seconds as the store's (see load.Swarm).
 """
+
 import bisect
 
 TICK = 2e-6  # Redis's clock has microseconds: an instant is cut by up to one at each end
@@ -13,6 +14,7 @@ TICK = 2e-6  # Redis's clock has microseconds: an instant is cut by up to one at
 
 class Admission:
     """`cost` units admitted at one instant from `sent` to `received`."""
+
     __slots__ = ("sent", "received", "cost")
 
     def __init__(self, sent, received, cost=1):
@@ -95,7 +97,7 @@ def window_violation(taken, limit, window):
     starts = [a.sent for a in ordered]
     for i, first in enumerate(ordered):
         end = first.sent + window - TICK
-        inside = sum(a.cost for a in ordered[i:bisect.bisect_left(starts, end)] if a.received < end)
+        inside = sum(a.cost for a in ordered[i : bisect.bisect_left(starts, end)] if a.received < end)
         if inside > limit:
             return f"{inside} admitted within {window} s of {first.sent:.6f}, {limit} allowed"
     return None
@@ -112,7 +114,9 @@ def fixed_violation(taken, limit, edges):
 
 def held_violation(held, limit):
     """Concurrency: `held` are (from, to) in which a permit certainly was held; never more than `limit` at once."""
-    changes = sorted([(begin, 1) for begin, end in held if end > begin] + [(end, -1) for begin, end in held if end > begin])
+    changes = sorted(
+        [(begin, 1) for begin, end in held if end > begin] + [(end, -1) for begin, end in held if end > begin]
+    )
     now = 0
     for at, change in changes:
         now += change

@@ -1,4 +1,5 @@
 """Clocks that a test moves: the wall clock of redis-servers and agents, by clock_shim.c."""
+
 import contextlib
 import mmap
 import os
@@ -23,8 +24,19 @@ def _shim():
             raise unittest.SkipTest("no C compiler for clock_shim.c (package gcc)")
         directory = tempfile.TemporaryDirectory(prefix="kova-clock-")
         path = os.path.join(directory.name, "clock_shim.so")
-        subprocess.run([compiler, "-std=gnu11", "-O2", "-shared", "-fPIC", "-o", path,
-                        os.path.join(harness.SOURCE, "tests", "system", "clock_shim.c")], check=True)
+        subprocess.run(
+            [
+                compiler,
+                "-std=gnu11",
+                "-O2",
+                "-shared",
+                "-fPIC",
+                "-o",
+                path,
+                os.path.join(harness.SOURCE, "tests", "system", "clock_shim.c"),
+            ],
+            check=True,
+        )
         _library = (directory, path)  # the directory goes with the process
     return _library[1]
 

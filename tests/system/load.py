@@ -3,6 +3,7 @@
 A Hit's `sent` is read before the request's first byte leaves and `received` after its last byte has come, so what the
 store decided, it decided between the two. checker.py draws from that only what is certain.
 """
+
 import collections
 import selectors
 import socket
@@ -14,6 +15,7 @@ from resp import Resp, RespError
 
 class Hit:
     """One request: `words` as sent, `reply` as received: a list, a RespError, or None where the connection was lost."""
+
     __slots__ = ("words", "sent", "received", "reply")
 
     def __init__(self, words, sent):
@@ -48,7 +50,7 @@ def parse(data, at):
     end = data.find(b"\r\n", at)
     if end < 0:
         return None
-    kind, rest = data[at:at + 1], bytes(data[at + 1:end])
+    kind, rest = data[at : at + 1], bytes(data[at + 1 : end])
     at = end + 2
     if kind == b":":
         return int(rest), at
@@ -62,7 +64,7 @@ def parse(data, at):
     if kind in (b"$", b"=", b"!"):
         if len(data) < at + size + 2:
             return None
-        return bytes(data[at:at + size]).decode(errors="surrogateescape"), at + size + 2
+        return bytes(data[at : at + size]).decode(errors="surrogateescape"), at + size + 2
     if kind not in (b"*", b"~", b">", b"%"):
         raise ValueError(f"not RESP: {kind!r}")
     items = []
@@ -77,6 +79,7 @@ def parse(data, at):
 
 class _Wire:
     """A connection of a swarm: what was asked and not answered yet, oldest first."""
+
     __slots__ = ("address", "socket", "asked", "input")
 
     def __init__(self, address):
@@ -196,7 +199,7 @@ class Swarm:
             self.poll(0.1)
 
     def burst(self, words_of):
-        """One request on every connection, all sent before the first answer is read. `words_of(i)`, or words for all."""
+        """One request a connection, all sent before the first answer is read. `words_of(i)`, or words for all."""
         hits = []
         for i, wire in enumerate(self.wires):
             hits.append(self.send(wire, words_of(i) if callable(words_of) else words_of))
@@ -259,6 +262,7 @@ class Background:
                 self._result = function(*arguments, **more)
             except BaseException as error:  # pylint: disable=broad-except
                 self._error = error
+
         self._thread = threading.Thread(target=run, daemon=True)
         self._thread.start()
 
@@ -281,5 +285,8 @@ def replies(hits):
 
 def errors(hits):
     """The answers that are neither an admission nor a refusal by a limit."""
-    return [hit for hit in hits
-            if not isinstance(hit.reply, list) or not (hit.reason in ("ok", "shadow") or hit.reason.startswith("limited:"))]
+    return [
+        hit
+        for hit in hits
+        if not isinstance(hit.reply, list) or not (hit.reason in ("ok", "shadow") or hit.reason.startswith("limited:"))
+    ]

@@ -1,4 +1,5 @@
 """A TCP proxy before a redis-server that loses what it is told to lose, as networks and crashes do."""
+
 import random
 import select
 import socket
@@ -89,7 +90,7 @@ class LossyProxy:
                 self.lost += 1
             else:
                 self.passed += 1
-                out += held[at:found[1]]
+                out += held[at : found[1]]
             at = found[1]
         del held[:at]
         return bytes(out)

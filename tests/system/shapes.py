@@ -1,4 +1,5 @@
 """Agents on Redis in each of its shapes, for tests that must hold in all of them."""
+
 import calendar
 import os
 
@@ -41,10 +42,15 @@ def start_agents(case, shape, policies, count=2, shifted=None, **config):
 
 
 def wait_for_redis(agent):
-    """Ready means that the agent can answer, if need be by `on_outage`. Here Redis is to decide: in every master of a cluster."""
+    """Ready means that the agent can answer, if need be by `on_outage`. Here Redis is to: in every master of a cluster."""
+
     def decides():
         with agent.resp() as connection:
-            return all(isinstance(reply, list) for reply in connection.pipeline([("CL.THROTTLE", f"probe{n}", 0, 1, 1, 0) for n in range(24)]))
+            return all(
+                isinstance(reply, list)
+                for reply in connection.pipeline([("CL.THROTTLE", f"probe{n}", 0, 1, 1, 0) for n in range(24)])
+            )
+
     harness.wait_for(decides, "decisions by Redis")
 
 

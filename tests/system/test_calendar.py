@@ -1,4 +1,5 @@
 """Calendar quotas: days, weeks and months of a time zone; edges that don't creep; nobody is denied after one."""
+
 import datetime
 import zoneinfo
 
@@ -50,8 +51,14 @@ class Edges(shapes.Frozen):
         self.walk("day", found[100:], before_ms=1, after_ms=2)
 
     def test_days_of_23_and_25_hours(self):
-        zones = {"berlin": "Europe/Berlin", "york": "America/New_York", "lord-howe": "Australia/Lord_Howe", "cairo": "Africa/Cairo",
-                 "kathmandu": "Asia/Kathmandu", "azores": "Atlantic/Azores"}
+        zones = {
+            "berlin": "Europe/Berlin",
+            "york": "America/New_York",
+            "lord-howe": "Australia/Lord_Howe",
+            "cairo": "Africa/Cairo",
+            "kathmandu": "Asia/Kathmandu",
+            "azores": "Atlantic/Azores",
+        }
         self.resp = self.start([policy(name, "day", zone) for name, zone in zones.items()])
         for name, zone in zones.items():
             lengths = set()
@@ -61,7 +68,7 @@ class Edges(shapes.Frozen):
                 changes = [i for i, (a, b) in enumerate(zip(found, found[1:])) if b - a != 86_400_000_000]
                 for i in changes or [3]:
                     with self.subTest(zone=zone, day=i):
-                        self.walk(name, found[max(0, i - 1):i + 3])
+                        self.walk(name, found[max(0, i - 1) : i + 3])
             if name in ("berlin", "york", "cairo", "azores"):
                 self.assertEqual(lengths, {23 * 3600, 86400, 25 * 3600})
             if name == "lord-howe":
@@ -69,8 +76,13 @@ class Edges(shapes.Frozen):
 
     def test_weeks_and_months(self):
         berlin = zoneinfo.ZoneInfo("Europe/Berlin")
-        self.resp = self.start([policy("week", "week", "Europe/Berlin"), policy("month", "month", "Europe/Berlin"),
-                                policy("utc", "month", "UTC")])
+        self.resp = self.start(
+            [
+                policy("week", "week", "Europe/Berlin"),
+                policy("month", "month", "Europe/Berlin"),
+                policy("utc", "month", "UTC"),
+            ]
+        )
         self.walk("week", edges("week", berlin, datetime.date(2026, 1, 5), 54))
         self.walk("month", edges("month", berlin, datetime.date(2027, 1, 1), 26))
         self.walk("utc", edges("month", UTC, datetime.date(2030, 1, 1), 13))

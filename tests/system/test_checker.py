@@ -1,4 +1,5 @@
-"""The checkers and the load generator themselves: a seeded violation is found, and what keeps the limit is not accused."""
+"""The checkers and the load generator: a seeded violation is found, and what keeps the limit is not accused."""
+
 import random
 import socket
 import threading
@@ -82,10 +83,17 @@ class Bucket(harness.Case):
             rng = random.Random(seed)
             taken = [Admission(t, t + rng.random(), rng.randint(1, 3)) for t in (rng.random() * 10 for _ in range(12))]
             burst = rng.randint(1, 8)
-            worst = max(sum(a.cost for a in taken if a.sent >= first.sent and a.received <= last.received)
-                        - 2 * (last.received - first.sent + checker.TICK) - burst
-                        for first in taken for last in taken if first.sent <= last.received)
-            self.assertEqual(checker.bucket_violation(taken, 2, burst) is not None, worst > 1e-6, f"seed {seed}: {worst}")
+            worst = max(
+                sum(a.cost for a in taken if a.sent >= first.sent and a.received <= last.received)
+                - 2 * (last.received - first.sent + checker.TICK)
+                - burst
+                for first in taken
+                for last in taken
+                if first.sent <= last.received
+            )
+            self.assertEqual(
+                checker.bucket_violation(taken, 2, burst) is not None, worst > 1e-6, f"seed {seed}: {worst}"
+            )
 
     def test_costs_count(self):
         self.assertIsNone(checker.bucket_violation([Admission(1, 2, 10)], 0, 10))
@@ -97,12 +105,15 @@ class Bucket(harness.Case):
             one = load.Hit((), at - width)
             one.received, one.reply = at + width, reply
             return one
+
         yes, no = [1, 0, 10, 0, 0, "ok"], [0, 0, 10, 1, 0, "limited:p"]
         drained = [hit(1000 + i * 1e-3, yes) for i in range(10)]
         self.assertIsNone(checker.needless_refusal(drained + [hit(1000.012, no)], 50, 10))
         self.assertIsNotNone(checker.needless_refusal(drained[:9] + [hit(1000.012, no)], 50, 10))
         self.assertIsNotNone(checker.needless_refusal(drained + [hit(1000.05, no)], 50, 10))
-        self.assertIsNone(checker.needless_refusal(drained + [hit(1000.05, None), hit(1000.05, None), hit(1000.05, no)], 50, 10))
+        self.assertIsNone(
+            checker.needless_refusal(drained + [hit(1000.05, None), hit(1000.05, None), hit(1000.05, no)], 50, 10)
+        )
 
 
 class Windows(harness.Case):
@@ -146,6 +157,7 @@ class Generator(harness.Case):
         def serve_one(connection):
             with connection:
                 handle(connection)
+
         threading.Thread(target=accept, daemon=True).start()
         return listener.getsockname()
 
@@ -167,6 +179,7 @@ class Generator(harness.Case):
     def test_a_lost_connection_is_a_lost_hit(self):
         def hang_up(connection):
             connection.recv(4096)
+
         with load.Swarm([self.serve(hang_up)], 3) as swarm:
             hits = swarm.burst(("X",)) + swarm.burst(("X",))
             self.assertEqual([hit.lost for hit in hits], [True] * 6)
@@ -175,6 +188,7 @@ class Generator(harness.Case):
         def answer(connection):
             while data := connection.recv(65536):
                 connection.sendall(b"+OK\r\n" * data.count(b"$1\r\n"))
+
         with load.Swarm([self.serve(answer)], 5) as swarm:
             hits = swarm.run(1.0, ("X",), rate=200)
             self.assertGreaterEqual(len(hits), 100)

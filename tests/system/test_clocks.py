@@ -1,15 +1,18 @@
 """Agents whose clocks are wrong, and a Redis whose clock steps: nothing extra is admitted."""
+
 import checker
 import clock
 import harness
 import load
 import shapes
 
-POLICIES = [{"name": "b", "limit": 20, "per": "1s", "burst": 10, "on_outage": "deny"},
-            {"name": "w", "algorithm": "sliding-window", "limit": 20, "per": "1s", "on_outage": "deny"},
-            {"name": "c", "algorithm": "sliding-counter", "limit": 20, "per": "1s", "on_outage": "deny"},
-            {"name": "d", "algorithm": "calendar", "limit": 30, "per": "day", "on_outage": "deny"},
-            {"name": "p", "algorithm": "concurrency", "limit": 5, "hold": "20s", "on_outage": "deny"}]
+POLICIES = [
+    {"name": "b", "limit": 20, "per": "1s", "burst": 10, "on_outage": "deny"},
+    {"name": "w", "algorithm": "sliding-window", "limit": 20, "per": "1s", "on_outage": "deny"},
+    {"name": "c", "algorithm": "sliding-counter", "limit": 20, "per": "1s", "on_outage": "deny"},
+    {"name": "d", "algorithm": "calendar", "limit": 30, "per": "day", "on_outage": "deny"},
+    {"name": "p", "algorithm": "concurrency", "limit": 5, "hold": "20s", "on_outage": "deny"},
+]
 
 
 class AgentsOff(harness.Case):
@@ -22,7 +25,9 @@ class AgentsOff(harness.Case):
         for offset in (-10, 0, 10):
             own = clock.Clock(self.directory, f"clock{offset}")
             own.shift(offset)
-            self.agents.append(self.start_agent({"redis": shapes.standalone(redis), "policies": POLICIES}, env=own.env()))
+            self.agents.append(
+                self.start_agent({"redis": shapes.standalone(redis), "policies": POLICIES}, env=own.env())
+            )
 
     def test_nothing_extra_is_admitted(self):
         with load.Swarm(shapes.addresses(self.agents), 30) as swarm:
@@ -75,8 +80,8 @@ class RedisSteps(shapes.Frozen):
                 self.assertLessEqual(resp.call("KOVA.PEEK", name, "k")[1], left, f"{name} {back} µs back")
             admitted = [resp.call("KOVA.TAKE", name, "k")[0] for _ in range(30)]
             self.assertLessEqual(sum(admitted), left, name)
-            # Forward to where it was: a bucket gets nothing for going there twice. (A window counts by Redis's clock, for which
-            # those admissions were an hour ago.)
+            # Forward to where it was: a bucket gets nothing for going there twice. (A window counts by Redis's clock,
+            # for which those admissions were an hour ago.)
             self.clock.freeze(self.BEGIN_US)
             if name == "b":
                 self.assertEqual(sum(resp.call("KOVA.TAKE", name, "k")[0] for _ in range(30)), left - sum(admitted))

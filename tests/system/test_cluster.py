@@ -1,4 +1,5 @@
 """Redis Cluster under load: slots that move, masters that die; every check passes, and never CROSSSLOT."""
+
 import subprocess
 import threading
 import time
@@ -8,18 +9,30 @@ import load
 import shapes
 
 # Windows, so that what was charged can be counted to the unit.
-POLICIES = [{"name": "w", "algorithm": "sliding-window", "limit": 1000000, "per": "1h"},
-            {"name": "b", "limit": 1000000, "per": "24h", "burst": 1000000},
-            {"name": "levels", "algorithm": "sliding-window", "levels": [{"name": "one", "limit": 1000000, "per": "1h"},
-                                                                         {"name": "two", "limit": 1000000, "per": "1h"}]}]
+POLICIES = [
+    {"name": "w", "algorithm": "sliding-window", "limit": 1000000, "per": "1h"},
+    {"name": "b", "limit": 1000000, "per": "24h", "burst": 1000000},
+    {
+        "name": "levels",
+        "algorithm": "sliding-window",
+        "levels": [{"name": "one", "limit": 1000000, "per": "1h"}, {"name": "two", "limit": 1000000, "per": "1h"}],
+    },
+]
 
 
 class Moving(harness.Case):
     def setUp(self):
         super().setUp()
         self.cluster = self.start_cluster()
-        self.agents = [self.start_agent({"redis": {**self.cluster.config(), **shapes.PATIENT},
-                                         "policies": [{**policy, "on_outage": "deny"} for policy in POLICIES]}) for _ in range(2)]
+        self.agents = [
+            self.start_agent(
+                {
+                    "redis": {**self.cluster.config(), **shapes.PATIENT},
+                    "policies": [{**policy, "on_outage": "deny"} for policy in POLICIES],
+                }
+            )
+            for _ in range(2)
+        ]
 
     def node_of(self, slot):
         for begin, end, master, *_ in self.cluster.nodes[0].call("CLUSTER", "SLOTS"):
@@ -84,6 +97,7 @@ class Moving(harness.Case):
                 self.move_keys(source, target, slot)
                 time.sleep(0.05)
                 self.end_move(source, target, slot)
+
         hits = self.load(lambda n: ("KOVA.TAKE", "w", keys[n % 40]), during)
         for key in keys:
             self.assertEqual(self.charged("w", key), sum(hit.words[2] == key for hit in hits), key)
@@ -94,10 +108,12 @@ class Moving(harness.Case):
 
         def words(n):
             root = roots[n % 10]
-            return (("KOVA.TAKE", "levels", f"{root}/u{n % 3}"),
-                    ("KOVA.TAKE", "w", f"{root}/a", "AND", "w", f"{root}/b"),
-                    ("KOVA.TAKE", "w", f"{root}/a", "AND", "w", f"{roots[(n + 1) % 10]}/b", "ID", f"id-{n}"),
-                    ("KOVA.TAKE", "b", f"{root}/c", "RECEIPT"))[n // 10 % 4]
+            return (
+                ("KOVA.TAKE", "levels", f"{root}/u{n % 3}"),
+                ("KOVA.TAKE", "w", f"{root}/a", "AND", "w", f"{root}/b"),
+                ("KOVA.TAKE", "w", f"{root}/a", "AND", "w", f"{roots[(n + 1) % 10]}/b", "ID", f"id-{n}"),
+                ("KOVA.TAKE", "b", f"{root}/c", "RECEIPT"),
+            )[n // 10 % 4]
 
         def during():
             for root in roots[:6]:
@@ -107,11 +123,15 @@ class Moving(harness.Case):
                 time.sleep(0.05)
                 self.move_keys(source, target, slot)
                 self.end_move(source, target, slot)
+
         hits = self.load(words, during)
         for root in roots:
             for key in (f"{root}/a", f"{root}/b"):
                 self.assertEqual(self.charged("w", key), sum(key in hit.words for hit in hits), key)
-            self.assertEqual(self.charged("levels", root), sum(hit.words[1] == "levels" and hit.words[2].startswith(root + "/") for hit in hits))
+            self.assertEqual(
+                self.charged("levels", root),
+                sum(hit.words[1] == "levels" and hit.words[2].startswith(root + "/") for hit in hits),
+            )
 
     def test_whole_ranges_by_redis_cli(self):
         """redis-cli --cluster reshard, as an operator does it."""
@@ -120,10 +140,28 @@ class Moving(harness.Case):
 
         def during():
             source, target = (self.cluster.nodes[n].call("CLUSTER", "MYID") for n in (0, 1))
-            done = subprocess.run(["redis-cli", "--cluster", "reshard", self.cluster.addresses[0], "--cluster-from", source, "--cluster-to",
-                                   target, "--cluster-slots", "500", "--cluster-yes"], stdin=subprocess.DEVNULL,
-                                  capture_output=True, text=True, check=False, timeout=60)
+            done = subprocess.run(
+                [
+                    "redis-cli",
+                    "--cluster",
+                    "reshard",
+                    self.cluster.addresses[0],
+                    "--cluster-from",
+                    source,
+                    "--cluster-to",
+                    target,
+                    "--cluster-slots",
+                    "500",
+                    "--cluster-yes",
+                ],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=60,
+            )
             self.assertEqual(done.returncode, 0, done.stdout[-500:] + done.stderr[-500:])
+
         hits = self.load(lambda n: ("KOVA.TAKE", "w", keys[n % 200], "AND", "w", keys[(n * 7 + 1) % 200]), during)
         total = sum(self.charged("w", key) for key in keys)
         self.assertEqual(total, 2 * len(hits))
@@ -134,6 +172,7 @@ class Moving(harness.Case):
                 for node in self.cluster.nodes:
                     node.call("SCRIPT", "FLUSH")
                 time.sleep(0.1)
+
         hits = self.load(lambda n: ("KOVA.TAKE", "w", f"f{n % 10}"), during)
         self.assertEqual(sum(self.charged("w", f"f{n}") for n in range(10)), len(hits))
 
@@ -141,22 +180,36 @@ class Moving(harness.Case):
 class Masters(harness.Case):
     def test_a_master_dies_and_its_replica_takes_over(self):
         cluster = self.start_cluster(masters=3, replicas=1)
-        agent = self.start_agent({"redis": {**cluster.config(), "timeout": "200ms"},
-                                  "policies": [{**policy, "on_outage": "deny"} for policy in POLICIES]})
+        agent = self.start_agent(
+            {
+                "redis": {**cluster.config(), "timeout": "200ms"},
+                "policies": [{**policy, "on_outage": "deny"} for policy in POLICIES],
+            }
+        )
         keys = [f"k{n}" for n in range(60)]
 
         def by_redis():
             return [agent.call("KOVA.TAKE", "w", key)[5] for key in keys]
+
         self.assertEqual(set(by_redis()), {"ok"})
-        harness.wait_for(lambda: all("master_link_status:up" in node.call("INFO", "replication") for node in cluster.nodes
-                                     if "role:slave" in node.call("INFO", "replication")), "replicas in step")
+        harness.wait_for(
+            lambda: all(
+                "master_link_status:up" in node.call("INFO", "replication")
+                for node in cluster.nodes
+                if "role:slave" in node.call("INFO", "replication")
+            ),
+            "replicas in step",
+        )
         victim = next(node for node in cluster.nodes if "role:master" in node.call("INFO", "replication"))
         left = [node for node in cluster.nodes if node is not victim]
         victim.kill()
         answers = by_redis()
         self.assertIn("ok", answers, "the other masters' keys are decided all the time")
         self.assertEqual(set(answers) - {"ok", "outage"}, set())
-        harness.wait_for(lambda: sum("role:master" in node.call("INFO", "replication") for node in left) == 3, "a replica's promotion")
+        harness.wait_for(
+            lambda: sum("role:master" in node.call("INFO", "replication") for node in left) == 3,
+            "a replica's promotion",
+        )
         harness.wait_for(lambda: "cluster_state:ok" in left[0].call("CLUSTER", "INFO"), "cluster_state:ok")
         begun = time.monotonic()
         harness.wait_for(lambda: set(by_redis()) == {"ok"}, "decisions by Redis for every key")

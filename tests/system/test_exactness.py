@@ -1,4 +1,5 @@
 """The limit, exactly: many callers at once on fresh, used and idle keys, in every algorithm and shape of Redis."""
+
 import calendar
 
 import checker
@@ -27,7 +28,7 @@ def ask(policy, key):
 
 
 class AtOnce(harness.Case):
-    """200 callers at once on a limit of 100. The clock jumps over idle periods, and each period is long beside a burst."""
+    """200 callers at once on a limit of 100. The clock jumps over idle periods; each is long beside a burst."""
 
     # 30 minutes and 18 seconds into an hour: the sliding counter still counts 49.5 % of the hour before.
     BEGIN_US = calendar.timegm((2026, 3, 2, 12, 30, 18)) * 1_000_000
@@ -90,6 +91,7 @@ class Timeline(shapes.Frozen):
 
         def take(count):
             return [agent.call("KOVA.TAKE", "p", "k")[:2] for _ in range(count)]
+
         self.assertEqual(take(15), [[1, left] for left in range(19, 4, -1)])
         self.clock.advance(1)
         self.assertEqual(take(15), [[1, left] for left in range(14, -1, -1)])
@@ -107,8 +109,12 @@ class Timeline(shapes.Frozen):
 
 class SameInstant(shapes.Frozen):
     def test_500_hits_in_the_same_microsecond_count_as_500(self):
-        agent = self.start([{"name": "w", "algorithm": "sliding-window", "limit": 1000, "per": "1h"},
-                            {"name": "c", "algorithm": "concurrency", "limit": 1000, "hold": "1h"}])
+        agent = self.start(
+            [
+                {"name": "w", "algorithm": "sliding-window", "limit": 1000, "per": "1h"},
+                {"name": "c", "algorithm": "concurrency", "limit": 1000, "hold": "1h"},
+            ]
+        )
         for policy, command in (("w", "KOVA.TAKE"), ("c", "KOVA.ACQUIRE")):
             for reply in agent.pipeline([(command, policy, "k")] * 250):
                 self.assertEqual(reply[0], 1)
@@ -174,8 +180,10 @@ def possible(hits, rate, burst):
 class Rate(harness.Case):
     def test_offered_ten_times_the_rate(self):
         """1000/s for 10 s against 100/s, burst 1 and 10."""
-        policies = [{"name": f"{algorithm}-{burst}", "algorithm": algorithm, "limit": 100, "per": "1s", "burst": burst}
-                    for algorithm, burst in (("token-bucket", 1), ("token-bucket", 10), ("gcra", 10))]
+        policies = [
+            {"name": f"{algorithm}-{burst}", "algorithm": algorithm, "limit": 100, "per": "1s", "burst": burst}
+            for algorithm, burst in (("token-bucket", 1), ("token-bucket", 10), ("gcra", 10))
+        ]
         agents = shapes.start_agents(self, "standalone", policies)
         names = [policy["name"] for policy in policies]
         with load.Swarm(shapes.addresses(agents), 20) as swarm:
@@ -185,7 +193,8 @@ class Rate(harness.Case):
             burst = policy["burst"]
             mine = [hit for hit in hits if hit.words[1] == policy["name"]]
             admitted = sum(hit.admitted for hit in mine)
-            print(f"{policy['name']}: {len(mine)} offered, {admitted} admitted in {mine[-1].received - mine[0].sent:.3f} s", flush=True)
+            seconds = mine[-1].received - mine[0].sent
+            print(f"{policy['name']}: {len(mine)} offered, {admitted} admitted in {seconds:.3f} s", flush=True)
             with self.subTest(policy=policy["name"]):
                 self.assertIsNone(checker.bucket_violation(checker.admissions(mine), 100, burst))
                 self.assertIsNone(checker.needless_refusal(mine, 100, burst))
@@ -193,8 +202,10 @@ class Rate(harness.Case):
                 self.assertGreaterEqual(admitted, possible(mine, 100, burst) * (0.99 if burst > 1 else 0.85))
 
     def test_a_window_under_load(self):
-        policies = [{"name": "w", "algorithm": "sliding-window", "limit": 50, "per": "1s"},
-                    {"name": "c", "algorithm": "sliding-counter", "limit": 50, "per": "1s"}]
+        policies = [
+            {"name": "w", "algorithm": "sliding-window", "limit": 50, "per": "1s"},
+            {"name": "c", "algorithm": "sliding-counter", "limit": 50, "per": "1s"},
+        ]
         agents = shapes.start_agents(self, "standalone", policies)
         with load.Swarm(shapes.addresses(agents), 20) as swarm:
             hits = swarm.run(4, lambda n: ("KOVA.TAKE", "wc"[n % 2], "k"), rate=1000)

@@ -1,4 +1,5 @@
 """Redis changes under the agent: a failover by Sentinel, a primary that becomes a replica, scripts that are flushed."""
+
 import signal
 import threading
 import time
@@ -7,8 +8,10 @@ import harness
 import load
 import shapes
 
-POLICIES = [{"name": "w", "algorithm": "sliding-window", "limit": 1000000, "per": "1h", "on_outage": "deny"},
-            {"name": "c", "algorithm": "concurrency", "limit": 1000, "hold": "1h", "on_outage": "deny"}]
+POLICIES = [
+    {"name": "w", "algorithm": "sliding-window", "limit": 1000000, "per": "1h", "on_outage": "deny"},
+    {"name": "c", "algorithm": "concurrency", "limit": 1000, "hold": "1h", "on_outage": "deny"},
+]
 WITHIN = 5.0
 
 
@@ -57,7 +60,11 @@ class Sentinel(Failover):
 
     def switched(self):
         replica = self.sentinel.replicas[0]
-        harness.wait_for(lambda: self.master_port() == replica.port and "role:master" in replica.call("INFO", "replication"), "the switch", 30)
+        harness.wait_for(
+            lambda: self.master_port() == replica.port and "role:master" in replica.call("INFO", "replication"),
+            "the switch",
+            30,
+        )
         return time.time()
 
     def test_primary_and_replica_swapped(self):
@@ -65,6 +72,7 @@ class Sentinel(Failover):
             with harness.Resp(("127.0.0.1", self.sentinel.sentinels[0].port)) as resp:
                 harness.wait_for(lambda: resp.call("SENTINEL", "FAILOVER", "kova") == "OK", "the failover's begin")
             return self.switched()
+
         self.judge(*self.watch(self.agents, during))
         self.assertTrue(all(agent.running() for agent in self.agents))
 
@@ -72,6 +80,7 @@ class Sentinel(Failover):
         def during():
             self.sentinel.primary.kill()
             return self.switched()
+
         self.judge(*self.watch(self.agents, during))
 
     def test_the_primary_stands_still(self):
@@ -82,6 +91,7 @@ class Sentinel(Failover):
         def during():
             self.sentinel.primary.send_signal(signal.SIGSTOP)
             return self.switched()
+
         self.judge(*self.watch(self.agents, during))
 
 
@@ -95,6 +105,7 @@ class Standalone(Failover):
             harness.wait_for(lambda: agents[0].call("KOVA.TAKE", "w", "k")[5] == "outage", "READONLY seen")
             redis.call("REPLICAOF", "NO", "ONE")
             return time.time()
+
         self.judge(*self.watch(agents, during))
 
     def test_redis_restarts(self):
@@ -106,6 +117,7 @@ class Standalone(Failover):
             time.sleep(1)
             self.start_redis(port=redis.port)
             return time.time()
+
         self.judge(*self.watch(agents, during))
 
     def test_script_flush_every_100_ms(self):
@@ -117,6 +129,7 @@ class Standalone(Failover):
                 redis.call("SCRIPT", "FLUSH")
                 time.sleep(0.1)
             return time.time()
+
         hits, _ = self.watch(agents, during)
         self.assertEqual(load.replies(hits), {"ok": len(hits)}, "no errors")
         self.assertEqual(1000000 - agents[0].call("KOVA.PEEK", "w", "k")[1], len(hits), "no double charge")

@@ -1,4 +1,5 @@
 """ID: charged once, whatever is repeated where; and replies that are lost on the way from Redis."""
+
 import time
 
 import harness
@@ -6,14 +7,17 @@ import load
 import proxy
 import shapes
 
-POLICIES = [{"name": "w", "algorithm": "sliding-window", "limit": 100000, "per": "1h"},
-            {"name": "one", "limit": 1, "per": "1h", "burst": 1},
-            {"name": "b", "limit": 100, "per": "1h", "burst": 100},
-            {"name": "c", "algorithm": "concurrency", "limit": 2, "hold": "1h"}]
+POLICIES = [
+    {"name": "w", "algorithm": "sliding-window", "limit": 100000, "per": "1h"},
+    {"name": "one", "limit": 1, "per": "1h", "burst": 1},
+    {"name": "b", "limit": 100, "per": "1h", "burst": 100},
+    {"name": "c", "algorithm": "concurrency", "limit": 2, "hold": "1h"},
+]
 
 
 class Repeats:
     """Tests of a class with `shape`."""
+
     policies = POLICIES
 
     def remaining(self, policy, key):
@@ -40,7 +44,9 @@ class Repeats:
             after = [self.remaining("b", "k"), self.remaining("b", "l"), self.remaining("w", "k")]
             self.assertNotEqual(before, after, words)
             self.resp.call("KOVA.TAKE", *words, "ID", "x")
-            self.assertEqual(after, [self.remaining("b", "k"), self.remaining("b", "l"), self.remaining("w", "k")], words)
+            self.assertEqual(
+                after, [self.remaining("b", "k"), self.remaining("b", "l"), self.remaining("w", "k")], words
+            )
 
     def test_an_exhausted_limit_still_answers_a_repeat(self):
         self.assertEqual(self.resp.call("KOVA.TAKE", "one", "k", "ID", "x")[0], 1)
@@ -108,7 +114,7 @@ class Remembered(shapes.Frozen):
 class LostReplies(harness.Case):
     """A proxy swallows one in ten of Redis's replies: the decision was made, and nobody knows."""
 
-    REQUESTS = 400
+    REQUESTS = 150
 
     def start(self, lose=0.1):
         redis = self.start_redis()
@@ -124,7 +130,7 @@ class LostReplies(harness.Case):
     def ask_all(self, words_of):
         """Each request is repeated until it is admitted."""
         again, deadline = list(range(self.REQUESTS)), time.monotonic() + 90
-        with load.Swarm([self.agents[0].resp_address], 20) as swarm:
+        with load.Swarm([self.agents[0].resp_address], 4) as swarm:
             while again:
                 self.assertLess(time.monotonic(), deadline, f"{len(again)} requests are never admitted")
                 hits = swarm.burst(lambda n: words_of(again[n % len(again)]))

@@ -1,4 +1,5 @@
 """Keys are independent whatever they are made of; bad numbers are errors and change nothing."""
+
 import itertools
 
 import harness
@@ -18,19 +19,90 @@ LEVELS = [{"name": "one", **SMALL, "burst": 3}, {"name": "two", **SMALL, "burst"
 
 # Pairs of policy and key that some way of joining the two, or of making a Redis key of them, would take for one.
 ALIKE = (
-    ("a_b", "c"), ("a", "b_c"), ("aa", "b"), ("a", "ab"), ("a", "b"), ("a-b", "c"), ("a", "b-c"), ("a.b", "c"), ("a", "b.c"),
-    ("a", "{b}"), ("a", "{b"), ("a", "b}"), ("a", "{}"), ("a", "}{"), ("a", "{b}c"), ("a", "{b}d"), ("a", "{c}b"), ("a", "{{b}}"),
-    ("a", "b:c"), ("a", ":b"), ("a", "b:"), ("a", ":"), ("a", "::"), ("a", "0:b"), ("a", "b:0"), ("a", "1:b"),
-    ("a", "é"), ("a", "e\u0301"), ("a", "日本"), ("a", b"\xff\xfe"), ("a", b"\xff"), ("a", b"\x00"), ("a", b"\x00\x00"),
-    ("a", "b\r\nc"), ("a", "b c"), ("a", " b"), ("a", "b "), ("a", "B"), ("A", "b"), ("a", "*"), ("a", "%"), ("a", "%25"),
-    ("a", "%7D"), ("a", "%7d"), ("a", "b%7D"), ("a", "%2F"), ("a", "%2f"), ("a", "/"), ("a", "//"), ("a", "b/"), ("a", "/b"), ("a", "b/c"),
-    ("a", "b//c"), ("a", "b%2Fc"), ("a", "x" * 1024), ("a", "x" * 1023), ("a", "x" * 1023 + "y"), ("a", "{" * 1024), ("a", "}" * 1024),
-    ("a", "/" * 1024), ("a", b"\xff" * 1024), ("a", "k:b{b}a:0"), ("a", "-1"), ("a", "0"),
+    ("a_b", "c"),
+    ("a", "b_c"),
+    ("aa", "b"),
+    ("a", "ab"),
+    ("a", "b"),
+    ("a-b", "c"),
+    ("a", "b-c"),
+    ("a.b", "c"),
+    ("a", "b.c"),
+    ("a", "{b}"),
+    ("a", "{b"),
+    ("a", "b}"),
+    ("a", "{}"),
+    ("a", "}{"),
+    ("a", "{b}c"),
+    ("a", "{b}d"),
+    ("a", "{c}b"),
+    ("a", "{{b}}"),
+    ("a", "b:c"),
+    ("a", ":b"),
+    ("a", "b:"),
+    ("a", ":"),
+    ("a", "::"),
+    ("a", "0:b"),
+    ("a", "b:0"),
+    ("a", "1:b"),
+    ("a", "é"),
+    ("a", "e\u0301"),
+    ("a", "日本"),
+    ("a", b"\xff\xfe"),
+    ("a", b"\xff"),
+    ("a", b"\x00"),
+    ("a", b"\x00\x00"),
+    ("a", "b\r\nc"),
+    ("a", "b c"),
+    ("a", " b"),
+    ("a", "b "),
+    ("a", "B"),
+    ("A", "b"),
+    ("a", "*"),
+    ("a", "%"),
+    ("a", "%25"),
+    ("a", "%7D"),
+    ("a", "%7d"),
+    ("a", "b%7D"),
+    ("a", "%2F"),
+    ("a", "%2f"),
+    ("a", "/"),
+    ("a", "//"),
+    ("a", "b/"),
+    ("a", "/b"),
+    ("a", "b/c"),
+    ("a", "b//c"),
+    ("a", "b%2Fc"),
+    ("a", "x" * 1024),
+    ("a", "x" * 1023),
+    ("a", "x" * 1023 + "y"),
+    ("a", "{" * 1024),
+    ("a", "}" * 1024),
+    ("a", "/" * 1024),
+    ("a", b"\xff" * 1024),
+    ("a", "k:b{b}a:0"),
+    ("a", "-1"),
+    ("a", "0"),
 )
 NAMES = sorted({name for name, _ in ALIKE})
 
 # Paths of a policy with two levels: the first level by root, the second by the whole.
-PATHS = ("t/u", "t/v", "t/{u", "t/u}", "t}/u", "{t/u", "t{}/u", "t:0/u", "t/0:u", "%2F/u", "//u", "/u/", "t%/u", "t%7D/u")
+PATHS = (
+    "t/u",
+    "t/v",
+    "t/{u",
+    "t/u}",
+    "t}/u",
+    "{t/u",
+    "t{}/u",
+    "t:0/u",
+    "t/0:u",
+    "%2F/u",
+    "//u",
+    "/u/",
+    "t%/u",
+    "t%7D/u",
+)
 
 
 class Separate(harness.Case):
@@ -40,7 +112,9 @@ class Separate(harness.Case):
         policies += [{"name": "levels", "levels": LEVELS}]
         agent = self.connect(shapes.start_agents(self, shape, policies, count=1)[0])
         self.assertEqual(len(set(ALIKE)), len(ALIKE))
-        pairs = list(ALIKE) + [(f"alg{i}", key) for i in range(len(ALGORITHMS)) for key in ("b", "{b}", "b/", b"\xff", "y" * 1024)]
+        pairs = list(ALIKE) + [
+            (f"alg{i}", key) for i in range(len(ALGORITHMS)) for key in ("b", "{b}", "b/", b"\xff", "y" * 1024)
+        ]
         # In turns, so that a pair that shares its state with an earlier one is found whichever comes first.
         for left in (2, 1, 0):
             answers = agent.pipeline([("KOVA.TAKE", name, key) for name, key in pairs])
@@ -64,7 +138,9 @@ class Separate(harness.Case):
         self.check("embedded")
 
     def test_parts_of_a_path(self):
-        policies = [{"name": "levels", "levels": [{"name": "one", "limit": 1000, "per": "1h", "burst": 1000}, LEVELS[1]]}]
+        policies = [
+            {"name": "levels", "levels": [{"name": "one", "limit": 1000, "per": "1h", "burst": 1000}, LEVELS[1]]}
+        ]
         agent = self.connect(shapes.start_agents(self, "cluster", policies, count=1)[0])
         for left in (2, 1, 0):
             for path, answer in zip(PATHS, agent.pipeline([("KOVA.TAKE", "levels", path) for path in PATHS])):
@@ -95,10 +171,14 @@ class Separate(harness.Case):
 
 
 class BadNumbers(harness.Case):
-    POLICIES = [policy("p"), {"name": "c", "algorithm": "concurrency", "limit": 3, "hold": "1h"},
-                {"name": "zero", "limit": 0, "per": "1s"}, {"name": "zw", "algorithm": "sliding-window", "limit": 0, "per": "1s"},
-                {"name": "zc", "algorithm": "concurrency", "limit": 0, "hold": "1s"},
-                {"name": "zd", "algorithm": "calendar", "limit": 0, "per": "day"}]
+    POLICIES = [
+        policy("p"),
+        {"name": "c", "algorithm": "concurrency", "limit": 3, "hold": "1h"},
+        {"name": "zero", "limit": 0, "per": "1s"},
+        {"name": "zw", "algorithm": "sliding-window", "limit": 0, "per": "1s"},
+        {"name": "zc", "algorithm": "concurrency", "limit": 0, "hold": "1s"},
+        {"name": "zd", "algorithm": "calendar", "limit": 0, "per": "day"},
+    ]
     OUT_OF_RANGE = ("0", "-5", "9223372036854775807", "1000000001", "-9223372036854775808")
     NO_NUMBER = ("1e3", "", "1.0", " 1", "1 ", "+", "-", "0x10", "one", "1_000", "٣", "NaN", "inf", b"\x00", b"1\x00")
     EITHER = ("9223372036854775808", "99999999999999999999999", "-0", "+1", "01")
@@ -111,9 +191,15 @@ class BadNumbers(harness.Case):
 
     def test_costs(self):
         self.assertEqual(self.resp.call("KOVA.TAKE", "p", "k")[1], 2)
-        for text, code in itertools.chain(((t, "RANGE ") for t in self.OUT_OF_RANGE), ((t, "ERR ") for t in self.NO_NUMBER),
-                                          ((t, ("RANGE ", "ERR ")) for t in self.EITHER)):
-            for words in (("KOVA.TAKE", "p", "k", "COST", text), ("KOVA.TAKE", "p", "o", "AND", "p", "k", "COST", text)):
+        for text, code in itertools.chain(
+            ((t, "RANGE ") for t in self.OUT_OF_RANGE),
+            ((t, "ERR ") for t in self.NO_NUMBER),
+            ((t, ("RANGE ", "ERR ")) for t in self.EITHER),
+        ):
+            for words in (
+                ("KOVA.TAKE", "p", "k", "COST", text),
+                ("KOVA.TAKE", "p", "o", "AND", "p", "k", "COST", text),
+            ):
                 with self.subTest(cost=text):
                     reply = self.resp.pipeline([words])[0]
                     self.assertIsInstance(reply, harness.RespError)
@@ -148,10 +234,22 @@ class BadNumbers(harness.Case):
         self.assertEqual(reply[:4] + reply[5:], [0, 0, 0, -1, "limited:zc", None, None])
 
     def test_syntax_is_checked_before_anything_is_taken(self):
-        for words in (("KOVA.TAKE", "p", "s", "COST"), ("KOVA.TAKE", "p", "s", "AND", "p"), ("KOVA.TAKE", "p", "s", "COST", "1", "COST", "1"),
-                      ("KOVA.TAKE", "p", "s", "NOPE"), ("KOVA.TAKE", "p"), ("KOVA.TAKE",), ("KOVA.PEEK", "p", "s", "x"),
-                      ("KOVA.TAKE", "p", "s", "RECEIPT", "RECEIPT"), ("KOVA.TAKE", "p", "s", "ID", ""), ("KOVA.TAKE", "p", "s", "ID", "x" * 257),
-                      ("KOVA.TAKE", "c", "s"), ("KOVA.ACQUIRE", "p", "s"), ("KOVA.RELEASE", "p", "s", "x"), ("KOVA.REFUND", "nonsense")):
+        for words in (
+            ("KOVA.TAKE", "p", "s", "COST"),
+            ("KOVA.TAKE", "p", "s", "AND", "p"),
+            ("KOVA.TAKE", "p", "s", "COST", "1", "COST", "1"),
+            ("KOVA.TAKE", "p", "s", "NOPE"),
+            ("KOVA.TAKE", "p"),
+            ("KOVA.TAKE",),
+            ("KOVA.PEEK", "p", "s", "x"),
+            ("KOVA.TAKE", "p", "s", "RECEIPT", "RECEIPT"),
+            ("KOVA.TAKE", "p", "s", "ID", ""),
+            ("KOVA.TAKE", "p", "s", "ID", "x" * 257),
+            ("KOVA.TAKE", "c", "s"),
+            ("KOVA.ACQUIRE", "p", "s"),
+            ("KOVA.RELEASE", "p", "s", "x"),
+            ("KOVA.REFUND", "nonsense"),
+        ):
             with self.subTest(words=words):
                 self.assertIsInstance(self.resp.pipeline([words])[0], harness.RespError)
         self.assertEqual(self.resp.call("KOVA.PEEK", "p", "s")[1], 3)
@@ -161,7 +259,9 @@ class BadNumbers(harness.Case):
             self.resp.call("KOVA.TAKE", "none", "s")
 
     def test_a_bad_command_leaves_its_neighbours_alone(self):
-        replies = self.resp.pipeline([("KOVA.TAKE", "p", "n"), ("KOVA.TAKE", "p", "n", "COST", "x"), ("KOVA.TAKE", "p", "n")])
+        replies = self.resp.pipeline(
+            [("KOVA.TAKE", "p", "n"), ("KOVA.TAKE", "p", "n", "COST", "x"), ("KOVA.TAKE", "p", "n")]
+        )
         self.assertEqual([replies[0][1], replies[2][1]], [2, 1])
         self.assertIsInstance(replies[1], harness.RespError)
 

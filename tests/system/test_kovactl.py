@@ -120,6 +120,7 @@ class CommandLine(Kovactl):
         self.assertEqual(self.json("plan", "1", "1h")["burst"], 1)
         out, _ = self.kovactl("plan", "50", "10s", "--policy")
         self.assertEqual(json.loads(out)["plan"], {"slots": 50, "hold": "10s"})
+        self.assertEqual(self.json("plan", "50", "10s", "--policy")["plan"], {"slots": 50, "hold": "10s"})
         self.assertIn("5 per second", self.kovactl("plan", "50", "10s")[0])
 
     def test_a_command_that_cannot_run_is_found_before_anything_is_asked(self):
@@ -201,6 +202,9 @@ class WithAgent(Kovactl):
         first = self.json("take", "slow", "k", "--cost", "2", "--id", "x", "--receipt")
         again = self.json("take", "slow", "k", "--cost", "2", "--id", "x", "--receipt")
         self.assertEqual(first["receipt"], again["receipt"])
+        refused = self.json("take", "slow", "k", "--cost", "2", "--receipt", expect=REFUSED)
+        self.assertIsNone(refused["receipt"])
+        self.assertNotIn("receipt", self.json("take", "slow", "k", "--cost", "2", expect=REFUSED))
         self.assertEqual(self.json("peek", "slow", "k", expect=REFUSED)["remaining"], 0)
         self.assertEqual(self.agent.call("KOVA.REFUND", first["receipt"], 1), 1)
         self.assertRegex(self.kovactl("take", "slow", "k", "--receipt")[0], r"(?m)^receipt  \S{22,}$")
@@ -278,6 +282,8 @@ class WithAgent(Kovactl):
         out, _ = self.kovactl("policies")
         self.assertRegex(out, r"(?m)^captcha-submit +token-bucket +10 per 1s, burst 20 +region +local")
         self.assertEqual(sorted(self.kovactl("policies", "list", "--names")[0].split()),
+                         sorted(policy["name"] for policy in POLICIES))
+        self.assertEqual(sorted(self.json("policies", "list", "--names")["names"]),
                          sorted(policy["name"] for policy in POLICIES))
         names = [policy["name"] for policy in self.json("policies")["policies"]]
         self.assertEqual(sorted(names), sorted(policy["name"] for policy in POLICIES))
@@ -373,6 +379,13 @@ class WithAgent(Kovactl):
         out, _ = self.kovactl("doctor", "--agent", address, expect=REFUSED)
         self.assertRegex(out, r"✗ Redis +not reachable")
         self.assertIn("1 problem found", out)
+
+    def test_the_http_address_by_mistake(self):
+        address = "%s:%d" % self.agent.http_address
+        self.assertIn("HTTP address?", self.kovactl("take", "slow", "k", "--agent", address, expect=UNREACHABLE)[1])
+        out, _ = self.kovactl("doctor", "--agent", address, expect=UNREACHABLE)
+        self.assertIn("HTTP address", out)
+        self.assertNotIn("token", out)
 
     def test_everything_over_a_unix_socket(self):
         path = os.path.join(self.directory, "a.sock")

@@ -1,21 +1,30 @@
-"""Several limits in one step: levels of a key path, pairs of one request; all or nothing, and the one that refused is named."""
+"""Several limits in one step: levels of a key path, pairs of one request; all or nothing, and who refused is named."""
+
 import checker
 import harness
 import load
 import shapes
 
-HIERARCHY = {"name": "api", "levels": [{"name": "tenant", "limit": 10, "per": "1h", "burst": 10},
-                                       {"name": "user", "limit": 6, "per": "1h", "burst": 6},
-                                       {"name": "rest", "limit": 3, "per": "1h", "burst": 3}]}
-POLICIES = [HIERARCHY,
-            {"name": "a", "limit": 5, "per": "1h", "burst": 5},
-            {"name": "b", "limit": 1000, "per": "1h", "burst": 1000},
-            {"name": "w", "algorithm": "sliding-window", "limit": 5, "per": "1h"},
-            {"name": "d", "algorithm": "calendar", "limit": 5, "per": "month"}]
+HIERARCHY = {
+    "name": "api",
+    "levels": [
+        {"name": "tenant", "limit": 10, "per": "1h", "burst": 10},
+        {"name": "user", "limit": 6, "per": "1h", "burst": 6},
+        {"name": "rest", "limit": 3, "per": "1h", "burst": 3},
+    ],
+}
+POLICIES = [
+    HIERARCHY,
+    {"name": "a", "limit": 5, "per": "1h", "burst": 5},
+    {"name": "b", "limit": 1000, "per": "1h", "burst": 1000},
+    {"name": "w", "algorithm": "sliding-window", "limit": 5, "per": "1h"},
+    {"name": "d", "algorithm": "calendar", "limit": 5, "per": "month"},
+]
 
 
 class InEveryShape:
     """Tests of a class with `shape`."""
+
     policies = POLICIES
 
     def take(self, *words):
@@ -57,7 +66,9 @@ class InEveryShape:
 
     def test_the_last_level_takes_the_rest(self):
         self.assertEqual(self.take("api", "r/u/a/b/c", "COST", 3)[:3], [1, 0, 3])
-        self.assertEqual(self.take("api", "r/u/a/b/d", "COST", 3)[:2], [1, 0], "another rest; the user level is empty with it")
+        self.assertEqual(
+            self.take("api", "r/u/a/b/d", "COST", 3)[:2], [1, 0], "another rest; the user level is empty with it"
+        )
 
     def test_the_least_remaining_is_told(self):
         self.assertEqual(self.take("api", "n/u/x")[1:3], [2, 3])
@@ -117,8 +128,14 @@ class InEveryShape:
         with load.Swarm(agents, 200) as swarm:
             for number in range(5):
                 one, other = f"left{number}", f"right{number}"
-                hits = swarm.burst(lambda n, pairs=(("forty", one), ("b", other)): (
-                    "KOVA.TAKE", *pairs[n % 2], "AND", *pairs[1 - n % 2]))
+                hits = swarm.burst(
+                    lambda n, pairs=(("forty", one), ("b", other)): (
+                        "KOVA.TAKE",
+                        *pairs[n % 2],
+                        "AND",
+                        *pairs[1 - n % 2],
+                    )
+                )
                 self.assertEqual(load.errors(hits), [])
                 self.assertLessEqual(sum(hit.admitted for hit in hits), 40)
                 # While a request across slots holds one key and is refused on the other, others may be refused for it.
@@ -138,7 +155,7 @@ class Cluster(InEveryShape, shapes.Shared):
     shape = "cluster"
 
     def test_all_or_none_is_seen(self):
-        """Money-like: every pair moves one unit of each of two keys in different slots; nobody sees one without the other for long."""
+        """Each request takes one of two keys in different slots: in the end both have lost the same."""
         with load.Swarm(shapes.addresses(self.agents), 20) as swarm:
             keys = [(f"m{i}", f"n{i}") for i in range(20)]
             hits = swarm.run(3, lambda n: ("KOVA.TAKE", "b", keys[n % 20][0], "AND", "b", keys[n % 20][1]))
@@ -148,8 +165,11 @@ class Cluster(InEveryShape, shapes.Shared):
             self.assertGreater(admitted, 0)
             # 1000 an hour come back: less than one in these seconds.
             self.assertEqual([1000 - self.remaining("b", key) for key in (one, other)], [min(admitted, 1000)] * 2)
-        self.assertIsNone(checker.bucket_violation(
-            checker.admissions([hit for hit in hits if hit.words[2] == "m0"]), 1000 / 3600, 1000))
+        self.assertIsNone(
+            checker.bucket_violation(
+                checker.admissions([hit for hit in hits if hit.words[2] == "m0"]), 1000 / 3600, 1000
+            )
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Random requests against a model of the contract in exact arithmetic, independent of the product's own: every verdict must agree."""
+"""Random requests against a model of the contract in exact arithmetic, independent of the product's own: all agree."""
+
 import fractions
 import math
 import random
@@ -159,18 +160,34 @@ class Permits:
 # Rates whose refill is a whole number of millionths in each ms, so that the product's answer is exact to the ms.
 LEVELS = [("tenant", Bucket, 10, SECOND, 20), ("user", Bucket, 5, SECOND, 8), ("rest", Bucket, 6, 60 * SECOND, 5)]
 POLICIES = [
-    {"name": "bucket", "limit": 10, "per": "1s", "burst": 20}, {"name": "slow", "limit": 1, "per": "10s", "burst": 3},
-    {"name": "gcra", "algorithm": "gcra", "limit": 10, "per": "1s", "burst": 15}, {"name": "window", "algorithm": "sliding-window", "limit": 12, "per": "3s"},
-    {"name": "counter", "algorithm": "sliding-counter", "limit": 12, "per": "4s"}, {"name": "day", "algorithm": "calendar", "limit": 200, "per": "day"},
+    {"name": "bucket", "limit": 10, "per": "1s", "burst": 20},
+    {"name": "slow", "limit": 1, "per": "10s", "burst": 3},
+    {"name": "gcra", "algorithm": "gcra", "limit": 10, "per": "1s", "burst": 15},
+    {"name": "window", "algorithm": "sliding-window", "limit": 12, "per": "3s"},
+    {"name": "counter", "algorithm": "sliding-counter", "limit": 12, "per": "4s"},
+    {"name": "day", "algorithm": "calendar", "limit": 200, "per": "day"},
     {"name": "permits", "algorithm": "concurrency", "limit": 3, "hold": "5s"},
-    {"name": "levels", "levels": [{"name": name, "limit": limit, "per": f"{per // SECOND}s", "burst": burst} for name, _, limit, per, burst in LEVELS]},
+    {
+        "name": "levels",
+        "levels": [
+            {"name": name, "limit": limit, "per": f"{per // SECOND}s", "burst": burst}
+            for name, _, limit, per, burst in LEVELS
+        ],
+    },
 ]
 
 
 def model_of(policy, level):
-    return {"bucket": lambda: Bucket(10, SECOND, 20), "slow": lambda: Bucket(1, 10 * SECOND, 3), "gcra": lambda: Bucket(10, SECOND, 15),
-            "window": lambda: Window(12, 3 * SECOND), "counter": lambda: Counter(12, 4 * SECOND), "day": lambda: Day(200),
-            "permits": lambda: Permits(3, 5 * SECOND), "levels": lambda: LEVELS[level][1](*LEVELS[level][2:])}[policy]()
+    return {
+        "bucket": lambda: Bucket(10, SECOND, 20),
+        "slow": lambda: Bucket(1, 10 * SECOND, 3),
+        "gcra": lambda: Bucket(10, SECOND, 15),
+        "window": lambda: Window(12, 3 * SECOND),
+        "counter": lambda: Counter(12, 4 * SECOND),
+        "day": lambda: Day(200),
+        "permits": lambda: Permits(3, 5 * SECOND),
+        "levels": lambda: LEVELS[level][1](*LEVELS[level][2:]),
+    }[policy]()
 
 
 def ms_up(us):
@@ -189,7 +206,7 @@ class Model:
             parts = key.split("/")
             depth = min(len(parts), 3) if policy == "levels" else 1
             for level in range(depth):
-                path = key if level == 2 or policy != "levels" else "/".join(parts[:level + 1])
+                path = key if level == 2 or policy != "levels" else "/".join(parts[: level + 1])
                 state = self.states.setdefault((policy, level, path), None) or model_of(policy, level)
                 self.states[policy, level, path] = state
                 found.append((LEVELS[level][0] if policy == "levels" else policy, state, cost))
@@ -225,16 +242,27 @@ class Random(shapes.Frozen):
             for _, state, cost in merged:
                 state.take(now, cost)
         left = min(state.left(now) for _, state, _ in merged)
-        self.assertIn(tuple(reply[1:3] + reply[4:5]),
-                      {(left, s.full, ms_up(s.reset(now))) for _, s, _ in merged if s.left(now) == left})
+        self.assertIn(
+            tuple(reply[1:3] + reply[4:5]),
+            {(left, s.full, ms_up(s.reset(now))) for _, s, _ in merged if s.left(now) == left},
+        )
         return True
 
     def pairs(self, rng):
         def one():
             policy = rng.choice(("bucket", "bucket", "slow", "gcra", "window", "counter", "day", "levels", "levels"))
             if policy == "levels":
-                return policy, rng.choice(("t", "t/u", "t/u/a", "t/u/b", "t/v/a/b", "t/v", "w/u/a")), rng.choice((1, 1, 1, 2, 4))
-            return policy, rng.choice("xyz"), rng.choice((1, 1, 1, 2, 3, 7, 30) if policy == "day" else (1, 1, 1, 2, 3, 5, 16))
+                return (
+                    policy,
+                    rng.choice(("t", "t/u", "t/u/a", "t/u/b", "t/v/a/b", "t/v", "w/u/a")),
+                    rng.choice((1, 1, 1, 2, 4)),
+                )
+            return (
+                policy,
+                rng.choice("xyz"),
+                rng.choice((1, 1, 1, 2, 3, 7, 30) if policy == "day" else (1, 1, 1, 2, 3, 5, 16)),
+            )
+
         return [one() for _ in range(rng.choice((1, 1, 1, 2, 3)))]
 
     @staticmethod
@@ -246,7 +274,7 @@ class Random(shapes.Frozen):
 
     def permit_step(self, resp, rng, now, model):
         key = rng.choice("xy")
-        (_, state, _), = model.checks([("permits", key, 1)])
+        ((_, state, _),) = model.checks([("permits", key, 1)])
         state.live(now)
         what = rng.random()
         if what < 0.6:
@@ -261,10 +289,12 @@ class Random(shapes.Frozen):
         if not self.ended:
             return
         key, permit = rng.choice(self.ended[-8:])
-        (_, state, _), = model.checks([("permits", key, 1)])
+        ((_, state, _),) = model.checks([("permits", key, 1)])
         state.live(now)
         if what < 0.8:
-            self.assertEqual(resp.call("KOVA.RELEASE", "permits", key, permit), int(state.held.pop(permit, None) is not None))
+            self.assertEqual(
+                resp.call("KOVA.RELEASE", "permits", key, permit), int(state.held.pop(permit, None) is not None)
+            )
         else:
             self.assertEqual(resp.call("KOVA.RENEW", "permits", key, permit), int(permit in state.held))
             if permit in state.held:

@@ -1,5 +1,6 @@
-"""Redis is away: refuses, swallows, or stands still in the middle of a connection. Each policy's on_outage answers at once, and the
-limit goes on."""
+"""Redis is away: refuses, swallows, or stands still in the middle of a connection. Each policy's on_outage answers at
+once, and the limit goes on."""
+
 import signal
 import time
 
@@ -11,8 +12,10 @@ import proxy
 TIMEOUT = 0.2
 LIMIT = {"limit": 20, "per": "1s", "burst": 20}
 POLICIES = [{"name": name, **LIMIT, "on_outage": name} for name in ("local", "deny", "allow")]
-POLICIES += [{"name": "window", "algorithm": "sliding-window", "limit": 20, "per": "1s", "on_outage": "local"},
-             {"name": "permits", "algorithm": "concurrency", "limit": 20, "hold": "1m", "on_outage": "deny"}]
+POLICIES += [
+    {"name": "window", "algorithm": "sliding-window", "limit": 20, "per": "1s", "on_outage": "local"},
+    {"name": "permits", "algorithm": "concurrency", "limit": 20, "hold": "1m", "on_outage": "deny"},
+]
 
 
 class Away(harness.Case):
@@ -20,7 +23,10 @@ class Away(harness.Case):
         super().setUp()
         self.redis = self.start_redis()
         self.proxy = self.keep(proxy.LossyProxy(self.redis.address))
-        config = {"redis": {"mode": "standalone", "url": self.proxy.url, "timeout": f"{int(TIMEOUT * 1000)}ms"}, "policies": POLICIES}
+        config = {
+            "redis": {"mode": "standalone", "url": self.proxy.url, "timeout": f"{int(TIMEOUT * 1000)}ms"},
+            "policies": POLICIES,
+        }
         self.agents = [self.start_agent(config) for _ in range(2)]
 
     def wait_until_they_know_each_other(self):
@@ -63,7 +69,9 @@ class Away(harness.Case):
                 reply, took = self.timed("KOVA.TAKE", name, "k")
                 self.assertEqual((reply[0], reply[5]), (allowed, "outage"))
                 times.append(took)
-        self.assertLess(sorted(times)[int(len(times) * 0.9)], TIMEOUT / 2, "the time-out was paid once, not by each request")
+        self.assertLess(
+            sorted(times)[int(len(times) * 0.9)], TIMEOUT / 2, "the time-out was paid once, not by each request"
+        )
         self.assertEqual(self.agents[0].call("KOVA.ACQUIRE", "permits", "k")[5], "outage")
         self.assertEqual(self.agents[0].http("GET", "/readyz").status, 200, "it can answer")
         self.assertIn(b"redis", self.agents[0].http("GET", "/readyz").body)
@@ -75,7 +83,11 @@ class Away(harness.Case):
         self.begin(way)
         self.check_verdicts()
         self.end(way)
-        harness.wait_for(lambda: all(agent.call("KOVA.TAKE", "deny", "k")[5] == "ok" for agent in self.agents), "decisions by Redis", 10)
+        harness.wait_for(
+            lambda: all(agent.call("KOVA.TAKE", "deny", "k")[5] == "ok" for agent in self.agents),
+            "decisions by Redis",
+            10,
+        )
         harness.wait_for(lambda: self.metric('kova_outage{part="redis"}') == 0, "the end of the outage")
 
     def test_it_refuses(self):

@@ -1,4 +1,5 @@
 """Concurrency and plans: permits held at any instant stay within the limit, and come back by themselves."""
+
 import random
 import select
 import time
@@ -163,7 +164,10 @@ class Frozen(shapes.Frozen):
         agent = self.start([self.PLAN])
         self.assertEqual(agent.call("KOVA.TAKE", "plan", "k")[:3], [1, 9, 10], "its limit is its burst")
         for second in range(9):
-            self.assertEqual([reply[0] for reply in agent.pipeline([("KOVA.TAKE", "plan", "k")] * 20)].count(1), 9 if second == 0 else 5)
+            self.assertEqual(
+                [reply[0] for reply in agent.pipeline([("KOVA.TAKE", "plan", "k")] * 20)].count(1),
+                9 if second == 0 else 5,
+            )
             self.clock.advance(1)
         # 1 + 9 + 8 * 5 = 50 at once: the bucket has tokens, and no slot is free.
         refused = agent.call("KOVA.TAKE", "plan", "k")

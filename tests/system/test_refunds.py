@@ -1,15 +1,22 @@
 """Receipts: a refund twice is a refund once, on whichever agent; refunds keep the rate bounded."""
+
 import harness
 import load
 import shapes
 
 HOURLY = {"limit": 100, "per": "1h"}
-POLICIES = [{"name": "token-bucket", **HOURLY, "burst": 100}, {"name": "gcra", "algorithm": "gcra", **HOURLY, "burst": 100},
-            {"name": "sliding-window", "algorithm": "sliding-window", **HOURLY},
-            {"name": "sliding-counter", "algorithm": "sliding-counter", **HOURLY},
-            {"name": "calendar", "algorithm": "calendar", "limit": 100, "per": "month"}]
+POLICIES = [
+    {"name": "token-bucket", **HOURLY, "burst": 100},
+    {"name": "gcra", "algorithm": "gcra", **HOURLY, "burst": 100},
+    {"name": "sliding-window", "algorithm": "sliding-window", **HOURLY},
+    {"name": "sliding-counter", "algorithm": "sliding-counter", **HOURLY},
+    {"name": "calendar", "algorithm": "calendar", "limit": 100, "per": "month"},
+]
 NAMES = [policy["name"] for policy in POLICIES]
-LEVELS = {"name": "levels", "levels": [{"name": "tenant", **HOURLY, "burst": 100}, {"name": "user", "limit": 50, "per": "1h", "burst": 50}]}
+LEVELS = {
+    "name": "levels",
+    "levels": [{"name": "tenant", **HOURLY, "burst": 100}, {"name": "user", "limit": 50, "per": "1h", "burst": 50}],
+}
 
 
 class Receipts(shapes.Frozen):
@@ -55,11 +62,19 @@ class Receipts(shapes.Frozen):
 
     def test_of_all_levels_and_pairs(self):
         self.resp = self.start([LEVELS, *POLICIES])
-        reply = self.resp.call("KOVA.TAKE", "levels", "t/u", "COST", 10, "AND", "token-bucket", "k", "COST", 5, "RECEIPT")
+        reply = self.resp.call(
+            "KOVA.TAKE", "levels", "t/u", "COST", 10, "AND", "token-bucket", "k", "COST", 5, "RECEIPT"
+        )
         self.refund(reply[6])
-        self.assertEqual([self.remaining("levels", "t"), self.remaining("levels", "t/u"), self.remaining("token-bucket", "k")], [100, 50, 100])
+        self.assertEqual(
+            [self.remaining("levels", "t"), self.remaining("levels", "t/u"), self.remaining("token-bucket", "k")],
+            [100, 50, 100],
+        )
         self.refund(reply[6])
-        self.assertEqual([self.remaining("levels", "t"), self.remaining("levels", "t/u"), self.remaining("token-bucket", "k")], [100, 50, 100])
+        self.assertEqual(
+            [self.remaining("levels", "t"), self.remaining("levels", "t/u"), self.remaining("token-bucket", "k")],
+            [100, 50, 100],
+        )
 
     def test_a_refusal_has_no_receipt(self):
         self.resp = self.start(POLICIES)
@@ -70,8 +85,17 @@ class Receipts(shapes.Frozen):
     def test_what_is_no_receipt(self):
         self.resp = self.start(POLICIES)
         receipt = self.take("token-bucket", "k", "COST", 10)
-        for wrong in ("", "x", "nonsense", receipt[:-4], receipt + "AAAA", receipt[:10] + ("A" if receipt[10] != "A" else "B") + receipt[11:],
-                      "A" * 200, "\u00e9", receipt[::-1]):
+        for wrong in (
+            "",
+            "x",
+            "nonsense",
+            receipt[:-4],
+            receipt + "AAAA",
+            receipt[:10] + ("A" if receipt[10] != "A" else "B") + receipt[11:],
+            "A" * 200,
+            "\u00e9",
+            receipt[::-1],
+        ):
             reply = self.resp.pipeline([("KOVA.REFUND", wrong)])[0]
             self.assertTrue(reply == 0 or isinstance(reply, harness.RespError), (wrong, reply))
         self.assertEqual(self.remaining("token-bucket", "k"), 90)
@@ -91,8 +115,11 @@ class Receipts(shapes.Frozen):
         self.assertEqual(self.remaining("sliding-window", "k"), 60)
 
     def test_every_request_failing_and_refunded_keeps_the_rate_bounded(self):
-        """At most `limit` comes back in any `per`, and so much more is admitted in one: 100 beside a bucket's burst and refill, beside
-        a window's 100, and beside what a sliding counter admits across an edge, which is up to twice its limit."""
+        """At most `limit` comes back in any `per`, and so much more is admitted in one.
+
+        That is 100 beside a bucket's burst and refill, beside a window's 100, and beside what a sliding counter admits
+        across an edge: up to twice its limit.
+        """
         self.resp = self.start(POLICIES)
         for name in NAMES:
             with self.subTest(policy=name):
@@ -123,14 +150,34 @@ class Anywhere(harness.Case):
         one, other = shapes.start_agents(self, shape, [LEVELS, *POLICIES])
         for number in range(5):
             keys = [f"{name}-{number}" for name in "abc"]
-            reply = one.call("KOVA.TAKE", "token-bucket", keys[0], "COST", 10, "AND", "sliding-window", keys[1], "COST", 10, "AND", "levels",
-                             f"{keys[2]}/u", "COST", 10, "RECEIPT")
+            reply = one.call(
+                "KOVA.TAKE",
+                "token-bucket",
+                keys[0],
+                "COST",
+                10,
+                "AND",
+                "sliding-window",
+                keys[1],
+                "COST",
+                10,
+                "AND",
+                "levels",
+                f"{keys[2]}/u",
+                "COST",
+                10,
+                "RECEIPT",
+            )
             self.assertEqual(reply[0], 1)
             amount = other.http("POST", "/v1/refund", {"receipt": reply[6], "amount": 4}).json()["refunded"]
             self.assertEqual((amount, one.call("KOVA.REFUND", reply[6], 4)), (4, 0))
             self.assertEqual((other.call("KOVA.REFUND", reply[6]), one.call("KOVA.REFUND", reply[6])), (6, 0))
-            for policy, key, full in (("token-bucket", keys[0], 100), ("sliding-window", keys[1], 100), ("levels", f"{keys[2]}/u", 50),
-                                      ("levels", keys[2], 100)):
+            for policy, key, full in (
+                ("token-bucket", keys[0], 100),
+                ("sliding-window", keys[1], 100),
+                ("levels", f"{keys[2]}/u", 50),
+                ("levels", keys[2], 100),
+            ):
                 self.assertEqual(other.call("KOVA.PEEK", policy, key)[1], full, (policy, key))
 
     def test_on_another_agent(self):

@@ -1,4 +1,5 @@
 """Agents that die, restart, and come back all at once."""
+
 import os
 import random
 import signal
@@ -12,12 +13,14 @@ import load
 import shapes
 
 KILLS = int(os.environ.get("KOVA_KILLS", "40"))
-POLICIES = [{"name": "b", "limit": 10, "per": "1s", "burst": 10, "on_outage": "deny"},
-            {"name": "g", "algorithm": "gcra", "limit": 10, "per": "1s", "burst": 10, "on_outage": "deny"},
-            {"name": "w", "algorithm": "sliding-window", "limit": 10, "per": "1s", "on_outage": "deny"},
-            {"name": "n", "algorithm": "sliding-counter", "limit": 10, "per": "1s", "on_outage": "deny"},
-            {"name": "c", "algorithm": "concurrency", "limit": 10, "hold": "1s", "on_outage": "deny"},
-            {"name": "p", "plan": {"slots": 10, "hold": "1s"}, "on_outage": "deny"}]
+POLICIES = [
+    {"name": "b", "limit": 10, "per": "1s", "burst": 10, "on_outage": "deny"},
+    {"name": "g", "algorithm": "gcra", "limit": 10, "per": "1s", "burst": 10, "on_outage": "deny"},
+    {"name": "w", "algorithm": "sliding-window", "limit": 10, "per": "1s", "on_outage": "deny"},
+    {"name": "n", "algorithm": "sliding-counter", "limit": 10, "per": "1s", "on_outage": "deny"},
+    {"name": "c", "algorithm": "concurrency", "limit": 10, "hold": "1s", "on_outage": "deny"},
+    {"name": "p", "plan": {"slots": 10, "hold": "1s"}, "on_outage": "deny"},
+]
 USERS = 20
 
 
@@ -53,8 +56,11 @@ class Agents(harness.Case):
             return running.result()
 
     def judge(self, hits):
-        self.assertEqual({reason for reason in load.replies(hits) if not reason.startswith("limited:")}
-                         - {"ok", "lost", "wait_timeout", "queue_full"}, set())
+        self.assertEqual(
+            {reason for reason in load.replies(hits) if not reason.startswith("limited:")}
+            - {"ok", "lost", "wait_timeout", "queue_full"},
+            set(),
+        )
         self.assertGreater(sum(hit.admitted for hit in hits), 100)
         for user in range(USERS):
             mine = [hit for hit in hits if hit.words[2] == f"user-{user}"]
@@ -77,6 +83,7 @@ class Killed(Agents):
                 agent = rng.choice(self.agents)
                 agent.kill()
                 self.start_again(agent)
+
         self.judge(self.under_load(during))
         names = self.redis.call("KEYS", "*")
         self.assertGreater(len(names), USERS)
@@ -86,7 +93,9 @@ class Killed(Agents):
         time.sleep(2.1)
         for user in range(USERS):
             for policy in "bgwn":
-                self.assertEqual(self.agents[0].call("KOVA.TAKE", policy, f"user-{user}", "COST", 10)[0], 1, (policy, user))
+                self.assertEqual(
+                    self.agents[0].call("KOVA.TAKE", policy, f"user-{user}", "COST", 10)[0], 1, (policy, user)
+                )
             self.assertEqual(self.agents[0].call("KOVA.PEEK", "c", f"user-{user}")[1], 10)
             self.assertEqual(self.agents[0].call("KOVA.ACQUIRE", "p", f"user-{user}")[0], 1)
 
@@ -102,6 +111,7 @@ class OneByOne(Agents):
                     self.assertEqual(agent.stop(), 0)
                     self.start_again(agent)
             time.sleep(0.3)
+
         hits = self.under_load(during)
         self.judge(hits)
         self.assertLess(sum(hit.lost for hit in hits), len(hits) / 2)
@@ -180,7 +190,10 @@ class Herd(harness.Case):
     def test_reconnects_are_spread_out(self):
         redis = self.start_redis()
         door = self.keep(Door(redis.address))
-        config = {"redis": {"mode": "standalone", "url": "redis://127.0.0.1:%d" % door.address[1], **shapes.PATIENT}, "policies": POLICIES}
+        config = {
+            "redis": {"mode": "standalone", "url": "redis://127.0.0.1:%d" % door.address[1], **shapes.PATIENT},
+            "policies": POLICIES,
+        }
         agents = [self.start_agent(config, ready=False) for _ in range(self.AGENTS)]
         for agent in agents:
             agent.wait_ready()
@@ -194,8 +207,11 @@ class Herd(harness.Case):
         for agent in agents:
             harness.wait_for(lambda a=agent: a.call("KOVA.TAKE", "b", f"k{a.pid}")[5] == "ok", "decisions by Redis", 15)
         times = sorted(at - opened for at in door.times)
-        print(f"{self.AGENTS} agents: {connections} connections at first; after the restart {len(times)}, "
-              f"from {times[0]:.3f} to {times[-1]:.3f} s", flush=True)
+        print(
+            f"{self.AGENTS} agents: {connections} connections at first; after the restart {len(times)}, "
+            f"from {times[0]:.3f} to {times[-1]:.3f} s",
+            flush=True,
+        )
         self.assertGreaterEqual(len(times), self.AGENTS)
         self.assertLessEqual(len(times), 3 * self.AGENTS, "no storm")
         most = max(sum(begin <= at < begin + 0.1 for at in times) for begin in times)

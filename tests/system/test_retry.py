@@ -1,4 +1,5 @@
-"""retry_after is exact: asked again after it, and no one else asking, a caller is admitted; a millisecond before, not."""
+"""retry_after is exact: asked again after it, nobody else asking, a caller is admitted; a millisecond before, not."""
+
 import random
 import time
 
@@ -12,7 +13,13 @@ ALGORITHMS = ("token-bucket", "gcra", "sliding-window", "sliding-counter")
 
 def policy(algorithm, limit, per_ms):
     burst = {"burst": limit} if algorithm in ("token-bucket", "gcra") else {}
-    return {"name": f"{algorithm}.{limit}.{per_ms}", "algorithm": algorithm, "limit": limit, "per": f"{per_ms}ms", **burst}
+    return {
+        "name": f"{algorithm}.{limit}.{per_ms}",
+        "algorithm": algorithm,
+        "limit": limit,
+        "per": f"{per_ms}ms",
+        **burst,
+    }
 
 
 POLICIES = [policy(algorithm, *rate) for algorithm in ALGORITHMS for rate in RATES]
@@ -70,7 +77,9 @@ class Exact(shapes.Frozen):
                 continue
             refusals = 0
             for step in range(60):
-                self.clock.advance(rng.choice((0, 1e-6, 0.001, float(p["per"][:-2]) / 1000 / p["limit"] * rng.random() * 3)))
+                self.clock.advance(
+                    rng.choice((0, 1e-6, 0.001, float(p["per"][:-2]) / 1000 / p["limit"] * rng.random() * 3))
+                )
                 words = ("KOVA.TAKE", p["name"], "r", "COST", rng.randint(1, p["limit"]))
                 reply = agent.call(*words)
                 if reply[0] == 0:
@@ -86,14 +95,22 @@ class Exact(shapes.Frozen):
         self.assertEqual(agent.call("KOVA.TAKE", "none", "n")[:4], [0, 0, 0, -1])
 
     def test_whole_seconds_are_the_ceiling(self):
-        self.start([{"name": "one", "limit": 1, "per": "1s", "burst": 1}, {"name": "slow", "limit": 3, "per": "7s", "burst": 3}])
+        self.start(
+            [
+                {"name": "one", "limit": 1, "per": "1s", "burst": 1},
+                {"name": "slow", "limit": 3, "per": "7s", "burst": 3},
+            ]
+        )
 
         def retry(name):
             answer = self.agent.http("POST", "/v1/take", {"policy": name, "key": "k"})
             self.assertEqual(answer.status, 429)
             return int(answer.headers["Retry-After"]), answer.json()["retry_after_ms"]
+
         for name, count in (("one", 1), ("slow", 3)):
-            self.assertEqual(self.agent.http("POST", "/v1/take", {"policy": name, "key": "k", "cost": count}).status, 200)
+            self.assertEqual(
+                self.agent.http("POST", "/v1/take", {"policy": name, "key": "k", "cost": count}).status, 200
+            )
         self.assertEqual(retry("one"), (1, 1000), "one second, not one more")
         self.assertEqual(retry("slow"), (3, 2334))
         self.clock.advance(1e-6)

@@ -1,4 +1,5 @@
 """CL.THROTTLE: redis-cell's form and numbers, without its known faults."""
+
 import harness
 import load
 import shapes
@@ -27,7 +28,16 @@ class Throttle(shapes.Frozen):
         self.assertEqual(self.throttle("k", 2, 1, 10), [0, 3, 0, -1, 30])
 
     def test_waiting_exactly_retry_after_is_enough(self):
-        for burst, count, period in ((0, 3, 7), (2, 3, 7), (0, 10, 1), (9, 10, 1), (0, 1, 60), (4, 7, 3600), (0, 1000000, 1), (99, 3, 86400)):
+        for burst, count, period in (
+            (0, 3, 7),
+            (2, 3, 7),
+            (0, 10, 1),
+            (9, 10, 1),
+            (0, 1, 60),
+            (4, 7, 3600),
+            (0, 1000000, 1),
+            (99, 3, 86400),
+        ):
             key = f"{burst}/{count}/{period}"
             while (reply := self.throttle(key, burst, count, period))[0] == 0:
                 self.assertEqual(reply[3], -1)
@@ -62,9 +72,27 @@ class Throttle(shapes.Frozen):
 
     def test_bad_numbers_are_errors_and_change_nothing(self):
         self.throttle("k", 9, 1, 10)
-        for words in ((9, 0, 10), (9, 1, 0), (-1, 1, 10), (9, -1, 10), (9, 1, -10), (9, 1, 10, -1), (9, 1, 10, -9223372036854775808),
-                      (9223372036854775807, 1, 10), (9, 9223372036854775807, 10), (9, 1, 9223372036854775807), (9, 1, 10, 9223372036854775807),
-                      ("x", 1, 10), (9, "1.5", 10), (9, 1, ""), (9, 1, 10, "1e3"), (9, 1), (9,), (), (9, 1, 10, 1, 1)):
+        for words in (
+            (9, 0, 10),
+            (9, 1, 0),
+            (-1, 1, 10),
+            (9, -1, 10),
+            (9, 1, -10),
+            (9, 1, 10, -1),
+            (9, 1, 10, -9223372036854775808),
+            (9223372036854775807, 1, 10),
+            (9, 9223372036854775807, 10),
+            (9, 1, 9223372036854775807),
+            (9, 1, 10, 9223372036854775807),
+            ("x", 1, 10),
+            (9, "1.5", 10),
+            (9, 1, ""),
+            (9, 1, 10, "1e3"),
+            (9, 1),
+            (9,),
+            (),
+            (9, 1, 10, 1, 1),
+        ):
             with self.subTest(words=words):
                 self.assertIsInstance(self.resp.pipeline([("CL.THROTTLE", "k", *words)])[0], harness.RespError)
         self.assertEqual(self.throttle("k", 9, 1, 10, 0)[2], 9)

@@ -1,4 +1,5 @@
 """WAIT: first come, first served; nobody is overtaken or held up; who hangs up takes nothing; bounds are kept."""
+
 import socket
 import time
 
@@ -81,17 +82,33 @@ class Order(Waiting):
     def test_commands_behind_a_waiting_one_keep_their_order(self):
         self.start([self.SLOW])
         connection = self.connect()
-        replies = connection.pipeline([("KOVA.TAKE", "p", "k"), ("KOVA.TAKE", "p", "k", "WAIT", 10000), ("PING",),
-                                       ("ECHO", "x"), ("KOVA.PEEK", "p", "new"), ("KOVA.TAKE", "p", "k", "WAIT", 10000), ("PING",)])
-        self.assertEqual([replies[0][0], replies[1][0], replies[2], replies[3], replies[4][:2], replies[5][0], replies[6]],
-                         [1, 1, "PONG", "x", [1, 1], 1, "PONG"])
+        replies = connection.pipeline(
+            [
+                ("KOVA.TAKE", "p", "k"),
+                ("KOVA.TAKE", "p", "k", "WAIT", 10000),
+                ("PING",),
+                ("ECHO", "x"),
+                ("KOVA.PEEK", "p", "new"),
+                ("KOVA.TAKE", "p", "k", "WAIT", 10000),
+                ("PING",),
+            ]
+        )
+        self.assertEqual(
+            [replies[0][0], replies[1][0], replies[2], replies[3], replies[4][:2], replies[5][0], replies[6]],
+            [1, 1, "PONG", "x", [1, 1], 1, "PONG"],
+        )
 
 
 class Turns(shapes.Frozen):
     """Each step of the clock makes room for exactly one."""
 
     def test_first_come_first_served(self):
-        agent = self.start([{"name": "p", "limit": 1, "per": "1h", "burst": 1}, {"name": "c", "algorithm": "concurrency", "limit": 1, "hold": "1h"}])
+        agent = self.start(
+            [
+                {"name": "p", "limit": 1, "per": "1h", "burst": 1},
+                {"name": "c", "algorithm": "concurrency", "limit": 1, "hold": "1h"},
+            ]
+        )
         for command, policy in (("KOVA.TAKE", "p"), ("KOVA.ACQUIRE", "c")):
             self.assertEqual(agent.call(command, policy, "k")[0], 1)
             waiters = []
@@ -104,7 +121,7 @@ class Turns(shapes.Frozen):
             for number, waiter in enumerate(waiters):
                 self.clock.advance(3600)
                 self.assertEqual(waiter.read()[0], 1)
-                for later in waiters[number + 1:]:
+                for later in waiters[number + 1 :]:
                     later.socket.settimeout(0.02)
                     with self.assertRaises(TimeoutError):
                         later.socket.recv(1, socket.MSG_PEEK)
@@ -156,7 +173,9 @@ class Bounds(Waiting):
         self.assertEqual((reply[0], reply[5]), (0, "queue_full"))
         agent.call("KOVA.TAKE", "p", "other")
         begun = time.monotonic()
-        self.assertEqual(agent.call("KOVA.TAKE", "p", "other", "WAIT", 100)[5], "wait_timeout", "each key has its queue")
+        self.assertEqual(
+            agent.call("KOVA.TAKE", "p", "other", "WAIT", 100)[5], "wait_timeout", "each key has its queue"
+        )
         self.assertGreaterEqual(time.monotonic() - begun, 0.099)
 
     def test_a_policy_on_which_nobody_waits(self):
@@ -187,8 +206,11 @@ class Edges(Waiting):
 
     def test_waiters_at_a_windows_edge(self):
         """Many waiters, all let in as windows move on: in every interval of one window at most the limit."""
-        policies = [self.WINDOW, {"name": "b", "limit": 10, "per": "1s", "burst": 5},
-                    {"name": "g", "algorithm": "gcra", "limit": 10, "per": "1s", "burst": 5}]
+        policies = [
+            self.WINDOW,
+            {"name": "b", "limit": 10, "per": "1s", "burst": 5},
+            {"name": "g", "algorithm": "gcra", "limit": 10, "per": "1s", "burst": 5},
+        ]
         self.start(policies, count=2)
         with load.Swarm(shapes.addresses(self.agents), 90) as swarm:
             hits = swarm.burst(lambda n: ("KOVA.TAKE", "wbg"[n // 2 % 3], "k", "WAIT", 25000))
@@ -237,8 +259,12 @@ class HangUp(Waiting):
     def test_in_a_storm_of_hang_ups(self):
         """Callers who leave at any moment, while the bucket fills: what was answered and what is charged agree."""
         limit = 100000
-        agent = self.start([{"name": "w", "algorithm": "sliding-window", "limit": limit, "per": "1h"},
-                            {"name": "gate", "limit": 200, "per": "1s", "burst": 1}])
+        agent = self.start(
+            [
+                {"name": "w", "algorithm": "sliding-window", "limit": limit, "per": "1h"},
+                {"name": "gate", "limit": 200, "per": "1s", "burst": 1},
+            ]
+        )
         admitted = 0
         for turn in range(80):
             connections = [agent.resp() for _ in range(10)]
@@ -284,7 +310,11 @@ class HangUp(Waiting):
 
 class Pairs(Waiting):
     """Waiting for several limits at once."""
-    POLICIES = [{"name": "x", "limit": 20, "per": "1s", "burst": 1}, {"name": "y", "limit": 20, "per": "1s", "burst": 1}]
+
+    POLICIES = [
+        {"name": "x", "limit": 20, "per": "1s", "burst": 1},
+        {"name": "y", "limit": 20, "per": "1s", "burst": 1},
+    ]
 
     def check(self, shape):
         self.start(self.POLICIES, shape=shape)

@@ -130,12 +130,24 @@ static void expect_error(const char *text, unsigned line, const char *has)
 
 Test(auth, errors_name_the_line_and_no_token)
 {
-	expect_error("# nothing\n", 1, "no token in the file");
 	expect_error("ok s3cr3t-0\n\nworker s3cr3t-1 chekc\n", 3, "[NAME] TOKEN [check|admin]");
 	expect_error("check admin\n", 1, "there is no token");
 	expect_error("a s3cr3t\nb s3cr3t\n", 2, "the same token as in line 1");
 	expect_error("na/me s3cr3t\n", 1, "a name has");
 	expect_error("a b c d e f g h i s3cr3t\n", 1, "too many words");
+}
+
+Test(auth, a_file_without_tokens_is_an_error_of_no_line)
+{
+	struct buf error = {0};
+	char where[96];
+
+	write_file("# nothing\n");
+	cr_assert_null(auth_new(path, &error));
+	buf_add(&error, "", 1);
+	snprintf(where, sizeof where, "%s: there is no token in the file", path);
+	cr_assert_eq(strncmp(error.ptr, where, strlen(where)), 0, "%s", error.ptr);
+	buf_release(&error);
 }
 
 Test(auth, a_missing_file_is_an_error)

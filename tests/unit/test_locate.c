@@ -1,15 +1,16 @@
 #include <criterion/criterion.h>
 
-#include "io/json_locate.h"
+#include "io/locate.h"
 
-#define KEY(name) ((struct json_step){.key = SLICE(name)})
-#define ITEM(i) ((struct json_step){.index = (i)})
-#define LOCATE(text, at_key, ...)                                                               \
-	json_locate(SLICE(text), (const struct json_step[]){__VA_ARGS__},                       \
-		    sizeof((const struct json_step[]){__VA_ARGS__}) / sizeof(struct json_step), \
+#define KEY(name) ((struct locate_step){.key = SLICE(name)})
+#define ITEM(i) ((struct locate_step){.index = (i)})
+#define LOCATE(text, at_key, ...)                                           \
+	locate_json(SLICE(text), (const struct locate_step[]){__VA_ARGS__}, \
+		    sizeof((const struct locate_step[]){__VA_ARGS__}) /     \
+			    sizeof(struct locate_step),                     \
 		    at_key)
 
-static void is_at(struct json_position p, size_t line, size_t column)
+static void is_at(struct locate_position p, size_t line, size_t column)
 {
 	cr_expect(p.line == line && p.column == column, "at %zu:%zu, not %zu:%zu", p.line, p.column,
 		  line, column);
@@ -21,7 +22,7 @@ static void is_at(struct json_position p, size_t line, size_t column)
 	"  \"\\u0064\\ud83d\\ude00\\n\": true,\n" \
 	"  \"é\": 1, \"z\": [ ], \"z\": 3 }\n"
 
-Test(json_locate, values_and_names)
+Test(locate, values_and_names)
 {
 	is_at(LOCATE(TEXT, false, KEY("a")), 1, 8);
 	is_at(LOCATE(TEXT, true, KEY("a")), 1, 3);
@@ -32,39 +33,39 @@ Test(json_locate, values_and_names)
 	is_at(LOCATE(TEXT, false, KEY("a"), ITEM(2), KEY("b"), KEY("c")), 2, 21);
 }
 
-Test(json_locate, names_with_escapes)
+Test(locate, names_with_escapes)
 {
 	is_at(LOCATE(TEXT, false, KEY("d\xf0\x9f\x98\x80\n")), 3, 27);
 }
 
-Test(json_locate, columns_count_characters_and_the_last_of_equal_names_is_taken)
+Test(locate, columns_count_characters_and_the_last_of_equal_names_is_taken)
 {
 	is_at(LOCATE(TEXT, false, KEY("\xc3\xa9")), 4, 8);
 	is_at(LOCATE(TEXT, false, KEY("z")), 4, 26);
 	is_at(LOCATE(TEXT, true, KEY("z")), 4, 21);
 }
 
-Test(json_locate, what_is_not_there_is_where_it_should_be)
+Test(locate, what_is_not_there_is_where_it_should_be)
 {
 	is_at(LOCATE(TEXT, false, KEY("a"), ITEM(7)), 1, 8);
 	is_at(LOCATE(TEXT, false, KEY("a"), KEY("b")), 1, 8);
 	is_at(LOCATE(TEXT, false, KEY("none")), 1, 1);
 	is_at(LOCATE(TEXT, true, KEY("a"), ITEM(2)), 2, 9);
-	is_at(json_locate(SLICE("  {}"), NULL, 0, false), 1, 3);
+	is_at(locate_json(SLICE("  {}"), NULL, 0, false), 1, 3);
 }
 
-Test(json_locate, tokens_of_any_text)
+Test(locate, tokens_of_any_text)
 {
-	is_at(json_locate_token(SLICE("{\n  \"ab\" 12x ]"), 8), 2, 3);
-	is_at(json_locate_token(SLICE("{\n  \"ab\" 12x ]"), 9), 2, 8);
-	is_at(json_locate_token(SLICE("{\n  \"ab\" 12x ]"), 12), 2, 8);
-	is_at(json_locate_token(SLICE("{\n  \"ab"), 99), 2, 6);
-	is_at(json_locate_token(SLICE("\"a\n\"b\""), 5), 2, 1);
-	is_at(json_locate_token(SLICE(""), 1), 1, 1);
+	is_at(locate_json_token(SLICE("{\n  \"ab\" 12x ]"), 8), 2, 3);
+	is_at(locate_json_token(SLICE("{\n  \"ab\" 12x ]"), 9), 2, 8);
+	is_at(locate_json_token(SLICE("{\n  \"ab\" 12x ]"), 12), 2, 8);
+	is_at(locate_json_token(SLICE("{\n  \"ab"), 99), 2, 6);
+	is_at(locate_json_token(SLICE("\"a\n\"b\""), 5), 2, 1);
+	is_at(locate_json_token(SLICE(""), 1), 1, 1);
 }
 
 /* Wherever a text is cut off, nothing outside it is read (ASan watches), and the place is within it. */
-Test(json_locate, every_prefix)
+Test(locate, every_prefix)
 {
 	static const char text[] = TEXT;
 
@@ -72,7 +73,7 @@ Test(json_locate, every_prefix)
 		char *cut = memcpy(malloc(n + 1), text, n);
 
 		for (size_t offset = 0; offset <= n; offset++)
-			cr_expect(json_locate_token((struct slice){cut, n}, offset).line <= 5);
+			cr_expect(locate_json_token((struct slice){cut, n}, offset).line <= 5);
 		free(cut);
 	}
 }

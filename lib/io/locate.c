@@ -1,4 +1,4 @@
-#include "io/json_locate.h"
+#include "io/locate.h"
 
 #include <stdint.h>
 
@@ -197,9 +197,9 @@ static bool find_item(struct cursor *c, size_t index, size_t *ret_value)
 	return false;
 }
 
-static struct json_position position_of(struct slice text, size_t offset)
+static struct locate_position position_of(struct slice text, size_t offset)
 {
-	struct json_position p = {1, 1};
+	struct locate_position p = {1, 1};
 
 	for (size_t i = 0; i < offset && i < text.len; i++) {
 		if (text.ptr[i] == '\n') {
@@ -212,8 +212,8 @@ static struct json_position position_of(struct slice text, size_t offset)
 	return p;
 }
 
-struct json_position json_locate(struct slice text, const struct json_step *steps, size_t n_steps,
-				 bool at_key)
+struct locate_position locate_json(struct slice text, const struct locate_step *steps,
+				   size_t n_steps, bool at_key)
 {
 	struct cursor c = {.text = text};
 	size_t name, value;
@@ -238,7 +238,7 @@ struct json_position json_locate(struct slice text, const struct json_step *step
 	return position_of(text, at_key ? name : value);
 }
 
-struct json_position json_locate_token(struct slice text, size_t offset)
+struct locate_position locate_json_token(struct slice text, size_t offset)
 {
 	struct cursor c = {.text = text};
 

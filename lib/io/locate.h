@@ -1,7 +1,7 @@
 /*
  * Where in a JSON text something stands: the JSON library keeps no positions, so errors about a value are
  * placed by walking the text again. Works on text that the parser has already accepted, except for
- * json_locate_token().
+ * locate_json_token().
  */
 #pragma once
 
@@ -11,12 +11,12 @@
 #include "core/bytes.h"
 
 /* 1-based; columns count characters (UTF-8), as editors do. */
-struct json_position {
+struct locate_position {
 	size_t line, column;
 };
 
 /* One step into a document: a member by its name (key.ptr != NULL) or an item by its index. */
-struct json_step {
+struct locate_step {
 	struct slice key;
 	size_t index;
 };
@@ -26,11 +26,11 @@ struct json_step {
  * step leads nowhere, the position of the value it should have been in. Among members of the same name, the last
  * is taken, as the parser does.
  */
-struct json_position json_locate(struct slice text, const struct json_step *steps, size_t n_steps,
-				 bool at_key);
+struct locate_position locate_json(struct slice text, const struct locate_step *steps,
+				   size_t n_steps, bool at_key);
 
 /*
  * The position of the token that holds the byte before `offset` (as a parser that stopped after it reports),
  * of the end if offset is past it. `text` need not be well-formed.
  */
-struct json_position json_locate_token(struct slice text, size_t offset);
+struct locate_position locate_json_token(struct slice text, size_t offset);

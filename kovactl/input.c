@@ -1,4 +1,4 @@
-#include "json_file.h"
+#include "input.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -6,7 +6,7 @@
 
 #include "output.h"
 
-json_t *json_file_read(const char *name)
+json_t *input_json(const char *name)
 {
 	bool standard = strcmp(name, "-") == 0;
 	FILE *file = standard ? stdin : fopen(name, "re");
@@ -26,7 +26,7 @@ json_t *json_file_read(const char *name)
 	return json;
 }
 
-void json_strip_stamps(json_t *items)
+void input_strip_stamps(json_t *items)
 {
 	json_t *item;
 	size_t i;
