@@ -424,11 +424,11 @@ static void answer_granted(struct lease_entry *e, struct request_state *s)
 
 static void answer_refused(struct lease_entry *e, struct request_state *s)
 {
+	uint64_t left = e->spent.left + e->next_one.left + e->beyond;
 	int64_t wait_us = e->room_us == UINT64_MAX ? -1 : (int64_t)time_until(e, e->room_us);
 
-	lease_answer_refused(&s->request.answer, shown_ref(e),
-			     e->spent.left + e->next_one.left + e->beyond,
-			     time_until(e, e->full_us), wait_us, e->refused_why);
+	lease_answer_refused(&s->request.answer, shown_ref(e), left, time_until(e, e->full_us),
+			     wait_us, e->refused_why);
 	e->policy->stats->refused++;
 	e->refused += s->request.pairs[0].cost;
 	e->leases->counters.decisions++;
