@@ -28,11 +28,13 @@ enum {
 	CHECKS_MAX = 8, /* levels of a policy */
 	ENTRIES_MAX = 65536,
 	HEAT_SLOTS = 16384,
-	HOT_COST = 8,              /* asked in one window: worth an entry */
+	HOT_COST = 16,             /* asked in each window ... */
+	HOT_WINDOWS = 3,           /* ... of so many in a row: a demand, and not a burst, that is worth an entry */
 	RETURN_BEFORE_US = 10000,  /* what is left goes back so long before the end */
 	IDLE_US = 1000000,         /* an entry goes when nobody asked for so long */
-	REFUSAL_MAX_US = 20000,    /* a refusal is not believed for longer: limits are raised, permits refunded,
-				    * clocks set, elsewhere */
+	REFUSALS_HOT = 4,          /* refusals of the region in a row that make the next ones believed for longer */
+	REFUSAL_US = 20000,        /* so long a refusal is believed, if it said to wait longer: limits are raised,
+				    * permits refunded, clocks set, elsewhere */
 	WALL_LEAP_US = 50000,      /* more than this between two looks is a clock that was set */
 };
 
@@ -68,6 +70,8 @@ struct lease_entry {
 	uint64_t full_us;           /* when it is full again, as last heard */
 	uint64_t refused_until_us;  /* a refusal is believed until then; 0: none is remembered */
 	uint64_t refused_cost;      /* ... of this cost and more */
+	uint64_t refused_us;        /* when the last refusal was heard */
+	unsigned refusals;          /* of the region, one soon after the other, with no grant between */
 	uint64_t room_us;           /* when it will fit, as Redis said; UINT64_MAX: never */
 	uint64_t leaps;             /* clock_leaps() of the time that all this is from */
 	uint64_t admitted, refused; /* costs that usage does not know yet */
@@ -87,8 +91,9 @@ struct leases {
 	unsigned n;
 	struct leases_counters counters;
 	struct lease_entry *buckets[BUCKETS];
-	struct {
+	struct heat {
 		uint32_t window, asked;
+		uint32_t in_a_row; /* windows before this one in which enough was asked */
 	} heat[HEAT_SLOTS]; /* what keys without an entry were asked for, by hash */
 };
 
@@ -176,18 +181,20 @@ static struct lease_entry *entry_find(const struct leases *w, uint64_t hash, str
 	return e;
 }
 
-/* Whether a key without an entry has become worth one. */
+/* Whether a key without an entry has become worth one. Keys that share a slot are taken for one, which only costs an
+ * entry now and then. */
 static bool is_hot(struct leases *w, uint64_t hash, uint64_t cost)
 {
 	uint32_t window = (uint32_t)(now_us(w) / LEASE_WINDOW_US);
-	size_t i = hash / BUCKETS % HEAT_SLOTS;
+	struct heat *h = &w->heat[hash / BUCKETS % HEAT_SLOTS];
 
-	if (w->heat[i].window != window) {
-		w->heat[i].window = window;
-		w->heat[i].asked = 0;
+	if (h->window != window) {
+		h->in_a_row = h->window + 1 == window && h->asked >= HOT_COST ? h->in_a_row + 1 : 0;
+		h->window = window;
+		h->asked = 0;
 	}
-	w->heat[i].asked += cost < HOT_COST ? (uint32_t)cost : HOT_COST;
-	return w->heat[i].asked >= HOT_COST;
+	h->asked += cost < HOT_COST ? (uint32_t)cost : HOT_COST;
+	return h->asked >= HOT_COST && h->in_a_row >= HOT_WINDOWS - 1;
 }
 
 static void arm(struct leases *w);
@@ -279,13 +286,16 @@ static void on_returned(kova_status status, const struct script_answer *answer, 
 	w->counters.in_flight--;
 }
 
-/* Gives back what is left of `h`, which is none afterwards. */
+/*
+ * Ends the lease `h`, which is none afterwards. What is left goes back; one that is spent is returned as well, since
+ * what is outstanding keeps the bucket from refilling.
+ */
 static void held_return(struct lease_entry *e, struct held *h)
 {
 	struct leases *w = e->leases;
 	struct held was = *h;
-	struct request_state *s =
-		was.left > 0 && !w->engine->closing ? entry_request(e, 1) : NULL;
+	bool runs = was.granted > 0 && was.ends_us > now_us(w) && !w->engine->closing;
+	struct request_state *s = runs ? entry_request(e, 1) : NULL;
 	struct script_op op;
 
 	*h = (struct held){0};
@@ -427,6 +437,8 @@ static bool spend(struct lease_entry *e, uint64_t cost)
 	if (e->spent.left < cost || e->spent.ends_us <= now)
 		return false;
 	e->spent.left -= cost;
+	if (e->spent.left == 0)
+		held_return(e, &e->spent);
 	return true;
 }
 
@@ -609,7 +621,11 @@ static void remember_refusal(struct lease_entry *e, uint64_t cost, const struct 
 	uint64_t wait_us = said->wait_us < 0 ? UINT64_MAX : (uint64_t)said->wait_us;
 
 	e->room_us = said->wait_us < 0 ? UINT64_MAX : now + wait_us;
-	e->refused_until_us = now + (wait_us < REFUSAL_MAX_US ? wait_us : REFUSAL_MAX_US);
+	e->refusals = now - e->refused_us < LEASE_WINDOW_US ? e->refusals + 1 : 1;
+	e->refused_us = now;
+	/* A single one, or one that is short, holds only for those who are served with it. */
+	e->refused_until_us =
+		now + (wait_us < REFUSAL_US || e->refusals < REFUSALS_HOT ? 1 : REFUSAL_US);
 	e->refused_cost = cost;
 	e->beyond = said->remaining;
 	e->full_us = now + said->reset_us;
@@ -658,7 +674,7 @@ static void on_lease(kova_status status, const struct script_answer *answer, voi
 	if (answer->status == SCRIPT_REFUSED) {
 		remember_refusal(e, e->asked_cost, answer);
 	} else if (answer->status == SCRIPT_ALLOWED) {
-		e->refused_until_us = 0;
+		e->refused_until_us = e->refusals = 0;
 		e->beyond = answer->remaining;
 		e->full_us = now_us(w) + answer->reset_us;
 		if (answer->lease_us > 0)
@@ -684,6 +700,17 @@ void leases_refused(const struct request_state *s, const struct script_answer *s
 	w->clock_is_old = true;
 	entry_learn(e, s, said->check);
 	remember_refusal(e, q->cost, said);
+}
+
+void leases_granted(const struct request_state *s)
+{
+	const struct request_pair *q = &s->request.pairs[0];
+	struct leases *w = s->engine->leases;
+	struct lease_entry *e =
+		w->n > 0 ? entry_find(w, hash_of(q->policy, q->key), q->policy, q->key) : NULL;
+
+	if (e != NULL)
+		e->refusals = 0;
 }
 
 /* ---- What others ask ---- */
