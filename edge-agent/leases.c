@@ -22,16 +22,16 @@
 #include "lease_answer.h"
 #include "lease_clock.h"
 #include "lease_heat.h"
+#include "lease_refusal.h"
+#include "lease_terms.h"
 #include "policy_stats.h"
 #include "usage.h"
 
 enum {
 	BUCKETS = 16384,
-	CHECKS_MAX = 8, /* levels of a policy */
 	ENTRIES_MAX = 65536,
 	RETURN_BEFORE_US = 10000, /* what is left goes back so long before the end */
 	IDLE_US = 1000000,        /* an entry goes when nobody asked for so long */
-	REFUSAL_MAX_US = 20000,   /* limits are raised, permits refunded, clocks set, elsewhere */
 };
 
 /* One lease. All zeros: none. */
@@ -52,7 +52,7 @@ struct lease_entry {
 	struct {
 		const struct limit *limit;
 		const char *level_name;
-	} checks[CHECKS_MAX]; /* of the lease that is asked for */
+	} checks[LEASE_CHECKS_MAX]; /* of the lease that is asked for */
 	uint8_t n_checks;
 	struct held spent, next_one; /* the lease being spent, and the one after it */
 	struct held asked;           /* while `asking`; good for this cost at least: */
@@ -63,12 +63,9 @@ struct lease_entry {
 	struct lease_demand demand;
 	struct timer_entry timer;
 	uint64_t used_us;
-	uint64_t beyond;            /* remaining in Redis beside the leases, when last heard */
-	uint64_t full_us;           /* when it is full again, as last heard */
-	uint64_t refused_until_us;  /* a refusal is believed until then; 0: none is remembered */
-	uint64_t refused_cost;      /* ... of this cost and more ... */
-	enum reason refused_why;    /* ... because it is limited, or held */
-	uint64_t room_us;           /* when it will fit, as Redis said; UINT64_MAX: never */
+	uint64_t beyond;  /* remaining in Redis beside the leases, when last heard */
+	uint64_t full_us; /* when it is full again, as last heard */
+	struct lease_refusal refusal;
 	uint64_t leaps;             /* clock_leaps() of the time that all this is from */
 	uint64_t admitted, refused; /* costs that usage does not know yet */
 	size_t policy_len, key_len;
@@ -232,12 +229,16 @@ static void on_returned(kova_status status, const struct script_answer *answer, 
 	w->counters.in_flight--;
 }
 
-/* Gives back what is left of `h`, which is none afterwards. */
+/*
+ * Ends the lease `h`, which is none afterwards. What is left goes back; one that is spent is returned as well, since
+ * what is outstanding keeps the bucket from refilling.
+ */
 static void held_return(struct lease_entry *e, struct held *h)
 {
 	struct leases *w = e->leases;
 	struct held was = *h;
-	struct request_state *s = was.left > 0 && !w->engine->closing ? entry_request(e, 1) : NULL;
+	bool runs = was.granted > 0 && was.ends_us > now_us(w) && !w->engine->closing;
+	struct request_state *s = runs ? entry_request(e, 1) : NULL;
 	struct script_op op;
 
 	*h = (struct held){0};
@@ -260,28 +261,11 @@ static void entry_reset(struct lease_entry *e)
 {
 	held_return(e, &e->spent);
 	held_return(e, &e->next_one);
-	e->refused_until_us = 0;
+	e->refusal.until_us = 0;
 	if (!e->asking) {
 		catalogue_unref(e->catalogue);
 		e->catalogue = NULL;
 	}
-}
-
-static bool leasable(const struct request_state *s)
-{
-	if (s->n_checks > CHECKS_MAX || s->durable != NULL)
-		return false;
-	for (uint16_t i = 0; i < s->n_checks; i++) {
-		const struct check_ref *ref = &s->checks[i];
-		enum algorithm a = ref->limit->algorithm;
-
-		if (ref->policy->shadow || ref->policy->lease.off || ref->policy->has_breaker ||
-		    ref->level->has_slots ||
-		    (a != ALGORITHM_TOKEN_BUCKET && a != ALGORITHM_SLIDING_WINDOW &&
-		     a != ALGORITHM_CALENDAR))
-			return false;
-	}
-	return true;
 }
 
 /* Permits to ask for; 0: the key gets no lease now. */
@@ -342,7 +326,7 @@ static bool ask_lease(struct lease_entry *e, uint64_t cost)
 
 	if (s == NULL)
 		return false;
-	if (leasable(s) && region_up(w->engine->region, s->groups[0].slot)) {
+	if (lease_terms_allow(s) && region_up(w->engine->region, s->groups[0].slot)) {
 		uint64_t ttl_us = lease_jitter(s->checks[0].policy->lease.ttl_us, random_32(w));
 
 		wanted = lease_wanted(e, s, ttl_us, sharers);
@@ -380,12 +364,14 @@ static bool spend(struct lease_entry *e, uint64_t cost)
 	if (e->spent.left < cost || e->spent.ends_us <= now)
 		return false;
 	e->spent.left -= cost;
+	if (e->spent.left == 0)
+		held_return(e, &e->spent);
 	return true;
 }
 
 static bool remembers_refusal(const struct lease_entry *e, uint64_t cost)
 {
-	return e->refused_until_us > e->leases->clock.now_us && cost >= e->refused_cost;
+	return lease_refusal_is_believed(&e->refusal, e->leases->clock.now_us, cost);
 }
 
 static void renew_early(struct lease_entry *e)
@@ -425,10 +411,10 @@ static void answer_granted(struct lease_entry *e, struct request_state *s)
 static void answer_refused(struct lease_entry *e, struct request_state *s)
 {
 	uint64_t left = e->spent.left + e->next_one.left + e->beyond;
-	int64_t wait_us = e->room_us == UINT64_MAX ? -1 : (int64_t)time_until(e, e->room_us);
+	int64_t wait_us = lease_refusal_wait_us(&e->refusal, e->leases->clock.now_us);
 
 	lease_answer_refused(&s->request.answer, shown_ref(e), left, time_until(e, e->full_us),
-			     wait_us, e->refused_why);
+			     wait_us, e->refusal.why);
 	e->policy->stats->refused++;
 	e->refused += s->request.pairs[0].cost;
 	e->leases->counters.decisions++;
@@ -545,12 +531,8 @@ static void fail_pending(struct lease_entry *e)
 static void remember_refusal(struct lease_entry *e, uint64_t cost, const struct script_answer *said)
 {
 	uint64_t now = now_us(e->leases);
-	uint64_t wait_us = said->wait_us < 0 ? UINT64_MAX : (uint64_t)said->wait_us;
 
-	e->room_us = said->wait_us < 0 ? UINT64_MAX : now + wait_us;
-	e->refused_until_us = now + (wait_us < REFUSAL_MAX_US ? wait_us : REFUSAL_MAX_US);
-	e->refused_cost = cost;
-	e->refused_why = said->why == SCRIPT_HELD ? REASON_HELD : REASON_LIMITED;
+	lease_refusal_hear(&e->refusal, now, cost, said);
 	e->beyond = said->remaining;
 	e->full_us = now + said->reset_us;
 }
@@ -599,7 +581,7 @@ static void on_lease(kova_status status, const struct script_answer *answer, voi
 	if (answer->status == SCRIPT_REFUSED) {
 		remember_refusal(e, e->asked_cost, answer);
 	} else if (answer->status == SCRIPT_ALLOWED) {
-		e->refused_until_us = 0;
+		lease_refusal_forget(&e->refusal);
 		e->beyond = answer->remaining;
 		e->full_us = now_us(w) + answer->reset_us;
 		if (answer->lease_us > 0)
@@ -633,6 +615,17 @@ void leases_refused(const struct request_state *s, const struct script_answer *s
 	remember_refusal(e, q->cost, said);
 }
 
+void leases_granted(const struct request_state *s)
+{
+	const struct request_pair *q = &s->request.pairs[0];
+	struct leases *w = s->engine->leases;
+	struct lease_entry *e =
+		w->n > 0 ? entry_find(w, hash_of(q->policy, q->key), q->policy, q->key) : NULL;
+
+	if (e != NULL)
+		e->refusal.in_a_row = 0;
+}
+
 /* ---- What others ask ---- */
 
 static struct lease_entry *find(struct leases *w, struct slice policy, struct slice key)
@@ -645,7 +638,7 @@ void leases_forget(struct leases *w, struct slice policy, struct slice key)
 	struct lease_entry *e = find(w, policy, key);
 
 	if (e != NULL)
-		e->refused_until_us = 0;
+		e->refusal.until_us = 0;
 }
 
 static void drop(struct lease_entry *e)

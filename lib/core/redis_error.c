@@ -25,10 +25,15 @@ enum redis_error redis_error_kind(struct slice text)
 		const char *word;
 		enum redis_error kind;
 	} kinds[] = {
-		{"READONLY", REDIS_ERROR_READONLY},  {"LOADING", REDIS_ERROR_UNREADY},
-		{"MASTERDOWN", REDIS_ERROR_UNREADY}, {"BUSY", REDIS_ERROR_UNREADY},
-		{"MOVED", REDIS_ERROR_MOVED},        {"ASK", REDIS_ERROR_ASK},
-		{"TRYAGAIN", REDIS_ERROR_TRYAGAIN},  {"CLUSTERDOWN", REDIS_ERROR_CLUSTERDOWN},
+		{"READONLY", REDIS_ERROR_READONLY},
+		{"LOADING", REDIS_ERROR_UNREADY},
+		{"MASTERDOWN", REDIS_ERROR_UNREADY},
+		{"BUSY", REDIS_ERROR_UNREADY},
+		{"MISCONF", REDIS_ERROR_UNREADY},
+		{"MOVED", REDIS_ERROR_MOVED},
+		{"ASK", REDIS_ERROR_ASK},
+		{"TRYAGAIN", REDIS_ERROR_TRYAGAIN},
+		{"CLUSTERDOWN", REDIS_ERROR_CLUSTERDOWN},
 	};
 
 	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
@@ -37,6 +42,8 @@ enum redis_error redis_error_kind(struct slice text)
 	/* Before Redis 7 a script's error carries the server's own behind a dash. */
 	if (starts_with(text, SLICE("ERR")) && contains(text, SLICE("-READONLY ")))
 		return REDIS_ERROR_READONLY;
+	if (starts_with(text, SLICE("ERR")) && contains(text, SLICE("-MISCONF ")))
+		return REDIS_ERROR_UNREADY;
 	return REDIS_ERROR_OTHER;
 }
 

@@ -8,8 +8,9 @@
 
 enum redis_error {
 	REDIS_ERROR_OTHER,
-	REDIS_ERROR_READONLY,    /* a replica: nothing was executed */
-	REDIS_ERROR_UNREADY,     /* LOADING, MASTERDOWN, BUSY: nothing was executed, try later */
+	REDIS_ERROR_READONLY, /* a replica: nothing was executed */
+	/* LOADING, MASTERDOWN, BUSY, MISCONF (its disk is full): nothing was executed, try later */
+	REDIS_ERROR_UNREADY,
 	REDIS_ERROR_MOVED,       /* the slot is served elsewhere for good: nothing was executed */
 	REDIS_ERROR_ASK,         /* … for this once */
 	REDIS_ERROR_TRYAGAIN,    /* keys are on the way to another node: nothing was executed */

@@ -58,6 +58,7 @@ struct redis_child {
 	int directory_fd, lock_fd; /* -1: none */
 	pid_t pid;                 /* 0: none runs */
 	uint64_t lock_until_ms;
+	bool lock_awaited;
 	struct backoff restart;
 	struct redis_link *link;        /* while it has not answered */
 	struct redis_counters counters; /* of that link: of no interest */
@@ -223,6 +224,10 @@ static void try_lock(struct redis_child *child)
 	kova_status status = redis_child_lock(child->directory, &child->lock_fd);
 
 	if (status == KOVA_AGAIN && uv_now(child->loop) < child->lock_until_ms) {
+		if (!child->lock_awaited)
+			log_event(LOG_INFO, "redis_child", "waiting for who uses this state_dir",
+				  LOG_TEXT_FIELD("directory", child->directory));
+		child->lock_awaited = true;
 		uv_timer_start(&child->timer, on_timer, LOCK_POLL_MS, 0);
 		return;
 	}

@@ -34,7 +34,7 @@ struct redis_store;
 
 /*
  * `reply` is NULL unless status is KOVA_OK or KOVA_EREPLY (an error reply, in reply->str; when it is
- * MOVED, ASK, TRYAGAIN, CLUSTERDOWN, READONLY, LOADING, MASTERDOWN or BUSY nothing was executed); it is
+ * MOVED, ASK, TRYAGAIN, CLUSTERDOWN, READONLY, LOADING, MASTERDOWN, BUSY or MISCONF nothing was executed); it is
  * freed after the callback. KOVA_ETIMEDOUT, KOVA_ECONN and KOVA_ECLOSED of a call that was sent leave
  * open whether it was executed: it is never sent again here.
  */

@@ -67,6 +67,7 @@ class Embedded(harness.Case):
     def test_two_agents_cannot_share_a_state_directory_by_mistake(self):
         first = self.start_agent({"policies": [POLICY]})
         second = self.start_agent({"policies": [POLICY], "state_dir": first.config["state_dir"]}, ready=False)
+        harness.wait_for(lambda: "waiting for who uses this state_dir" in second.log(), "a word of what it waits for", 4)
         self.assertNotEqual(second.wait(), 0)
         self.assertIn("another agent uses this state_dir", second.log())
         self.assertEqual(first.call("KOVA.TAKE", "slow", "a")[0], 1)

@@ -1,4 +1,5 @@
 """What an agent answers whose Redis is not there: by each policy's on_outage, in the form of every other answer."""
+import os
 import time
 
 import harness
@@ -42,6 +43,27 @@ class Outage(harness.Case):
         answer = self.agent.http("POST", "/v1/acquire", {"policy": "permits", "key": "k"}).json()
         self.assertIsInstance(answer["permit"], str)
         self.assertEqual(answer["hold_ms"], 20000)
+
+
+class DiskFull(harness.Case):
+    def test_a_redis_that_takes_no_writes_is_an_outage(self):
+        """It can't save its data, so that it refuses every script: not ready, though it listens."""
+        redis = self.start_redis(options=["--save", "3600 1"])
+        agent = self.start_agent({"policies": POLICIES, "redis": {"mode": "standalone", "url": redis.url}})
+        self.assertEqual(agent.call("KOVA.TAKE", "deny", "k")[5], "ok")
+        in_the_way = os.path.join(redis.directory, "dump.rdb", "x")
+        os.makedirs(in_the_way)
+        redis.call("BGSAVE")
+        harness.wait_for(lambda: "rdb_last_bgsave_status:err" in redis.call("INFO", "persistence"), "a save that fails")
+        self.assertEqual(agent.call("KOVA.TAKE", "deny", "k")[5], "outage")
+        harness.wait_for(lambda: agent.http("GET", "/readyz").json()["degraded"] == ["redis"], "an agent that says so")
+        time.sleep(1)
+        self.assertEqual(agent.http("GET", "/readyz").json()["degraded"], ["redis"], "also later, with nobody asking")
+        self.assertIn(b'kova_outage{part="redis"} 1\n', agent.http("GET", "/metrics").body)
+        os.removedirs(in_the_way)
+        redis.call("BGSAVE")
+        harness.wait_for(lambda: agent.call("KOVA.TAKE", "deny", "k2")[5] == "ok", "decisions by Redis again")
+        self.assertEqual(agent.http("GET", "/readyz").json()["degraded"], [])
 
 
 if __name__ == "__main__":
