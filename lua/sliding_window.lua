@@ -190,6 +190,7 @@ end
 
 -- Written at once, after what this batch took before, so that whoever walks the log finds it in its place.
 local function window_lease(s, l, n, id, stop)
+  log_begin(s, s.key) -- not at the end, which would take the lease along
   call('ZADD', s.key, format('%d', stop), 'L' .. id .. format(':%d', n)) -- an id may hold NULs: %s ends there
   s.total = s.total + n
   if stop > s.newest then
