@@ -33,8 +33,9 @@ enum {
 	RETURN_BEFORE_US = 10000,  /* what is left goes back so long before the end */
 	IDLE_US = 1000000,         /* an entry goes when nobody asked for so long */
 	REFUSALS_HOT = 4,          /* refusals of the region in a row that make the next ones believed for longer */
-	REFUSAL_US = 20000,        /* so long a refusal is believed, if it said to wait longer: limits are raised,
-				    * permits refunded, clocks set, elsewhere */
+	REFUSAL_MIN_US = 5000,     /* to wait for less is not worth remembering ... */
+	REFUSAL_MAX_US = 1000000,  /* ... and nothing is believed for longer: limits are raised, permits refunded
+				    * elsewhere */
 	WALL_LEAP_US = 50000,      /* more than this between two looks is a clock that was set */
 };
 
@@ -71,7 +72,7 @@ struct lease_entry {
 	uint64_t refused_until_us;  /* a refusal is believed until then; 0: none is remembered */
 	uint64_t refused_cost;      /* ... of this cost and more */
 	uint64_t refused_us;        /* when the last refusal was heard */
-	unsigned refusals;          /* of the region, one soon after the other, with no grant between */
+	unsigned refusals;          /* of the region, one soon after the other */
 	uint64_t room_us;           /* when it will fit, as Redis said; UINT64_MAX: never */
 	uint64_t leaps;             /* clock_leaps() of the time that all this is from */
 	uint64_t admitted, refused; /* costs that usage does not know yet */
@@ -624,8 +625,9 @@ static void remember_refusal(struct lease_entry *e, uint64_t cost, const struct 
 	e->refusals = now - e->refused_us < LEASE_WINDOW_US ? e->refusals + 1 : 1;
 	e->refused_us = now;
 	/* A single one, or one that is short, holds only for those who are served with it. */
-	e->refused_until_us =
-		now + (wait_us < REFUSAL_US || e->refusals < REFUSALS_HOT ? 1 : REFUSAL_US);
+	if (wait_us < REFUSAL_MIN_US || e->refusals < REFUSALS_HOT)
+		wait_us = 1;
+	e->refused_until_us = now + (wait_us < REFUSAL_MAX_US ? wait_us : REFUSAL_MAX_US);
 	e->refused_cost = cost;
 	e->beyond = said->remaining;
 	e->full_us = now + said->reset_us;
@@ -692,7 +694,8 @@ void leases_refused(const struct request_state *s, const struct script_answer *s
 	struct leases *w = s->engine->leases;
 	struct lease_entry *e;
 
-	if (s->request.n_pairs != 1 || ref->limit->algorithm == ALGORITHM_CONCURRENCY)
+	if (s->request.n_pairs != 1 || ref->limit->algorithm == ALGORITHM_CONCURRENCY ||
+	    ref->policy->lease.off)
 		return;
 	e = entry_find(w, hash_of(q->policy, q->key), q->policy, q->key);
 	if (e == NULL || e->asking || e->spent.left > 0)
@@ -700,17 +703,6 @@ void leases_refused(const struct request_state *s, const struct script_answer *s
 	w->clock_is_old = true;
 	entry_learn(e, s, said->check);
 	remember_refusal(e, q->cost, said);
-}
-
-void leases_granted(const struct request_state *s)
-{
-	const struct request_pair *q = &s->request.pairs[0];
-	struct leases *w = s->engine->leases;
-	struct lease_entry *e =
-		w->n > 0 ? entry_find(w, hash_of(q->policy, q->key), q->policy, q->key) : NULL;
-
-	if (e != NULL)
-		e->refusals = 0;
 }
 
 /* ---- What others ask ---- */
