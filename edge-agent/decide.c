@@ -276,8 +276,6 @@ static void granted(struct request_state *s)
 	answer_granted(s, tightest(s));
 	if (s->request.kind == REQUEST_PEEK)
 		add_leased(s);
-	else
-		leases_granted(s);
 	if (shadowed)
 		s->request.answer.reason = REASON_SHADOW;
 	request_done(s);

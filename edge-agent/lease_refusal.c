@@ -3,10 +3,10 @@
 #include "core/lease.h"
 
 enum {
-	REFUSALS_HOT = 4, /* in a row: they make the next ones believed for longer */
-	REFUSAL_US =
-		20000, /* so long a refusal is believed, if it said to wait longer: limits are raised,
-			     * permits refunded, clocks set, elsewhere */
+	REFUSALS_HOT = 4,         /* in a row: they make the next ones believed for longer */
+	REFUSAL_MIN_US = 5000,    /* to wait for less is not worth remembering ... */
+	REFUSAL_MAX_US = 1000000, /* ... and nothing is believed for longer: limits are raised,
+				   * permits refunded, elsewhere */
 };
 
 void lease_refusal_hear(struct lease_refusal *r, uint64_t now_us, uint64_t cost,
@@ -18,8 +18,9 @@ void lease_refusal_hear(struct lease_refusal *r, uint64_t now_us, uint64_t cost,
 	r->in_a_row = now_us - r->heard_us < LEASE_WINDOW_US ? r->in_a_row + 1 : 1;
 	r->heard_us = now_us;
 	/* A single one, or one that is short, holds only for those who are served with it. */
-	r->until_us =
-		now_us + (wait_us < REFUSAL_US || r->in_a_row < REFUSALS_HOT ? 1 : REFUSAL_US);
+	if (wait_us < REFUSAL_MIN_US || r->in_a_row < REFUSALS_HOT)
+		wait_us = 1;
+	r->until_us = now_us + (wait_us < REFUSAL_MAX_US ? wait_us : REFUSAL_MAX_US);
 	r->cost = cost;
 	r->why = said->why == SCRIPT_HELD ? REASON_HELD : REASON_LIMITED;
 }

@@ -14,7 +14,7 @@ struct lease_refusal {
 	enum reason why;   /* ... because it is limited, or held */
 	uint64_t room_us;  /* when it will fit, as Redis said; UINT64_MAX: never */
 	uint64_t heard_us;
-	unsigned in_a_row; /* refusals, one soon after the other, with no grant between */
+	unsigned in_a_row; /* refusals, one soon after the other */
 };
 
 /* The region refused `cost`, and `said` so. */

@@ -605,6 +605,7 @@ void leases_refused(const struct request_state *s, const struct script_answer *s
 	struct lease_entry *e;
 
 	if (s->request.n_pairs != 1 || ref->limit->algorithm == ALGORITHM_CONCURRENCY ||
+	    ref->policy->lease.off ||
 	    said->why == SCRIPT_BREAKER_OPEN) /* a trial's outcome may come any time */
 		return;
 	e = entry_find(w, hash_of(q->policy, q->key), q->policy, q->key);
@@ -613,17 +614,6 @@ void leases_refused(const struct request_state *s, const struct script_answer *s
 	w->clock.is_old = true;
 	entry_learn(e, s, said->check);
 	remember_refusal(e, q->cost, said);
-}
-
-void leases_granted(const struct request_state *s)
-{
-	const struct request_pair *q = &s->request.pairs[0];
-	struct leases *w = s->engine->leases;
-	struct lease_entry *e =
-		w->n > 0 ? entry_find(w, hash_of(q->policy, q->key), q->policy, q->key) : NULL;
-
-	if (e != NULL)
-		e->refusal.in_a_row = 0;
 }
 
 /* ---- What others ask ---- */

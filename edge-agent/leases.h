@@ -44,9 +44,6 @@ void leases_leave(struct request_state *s);
 /* The region refused the request `s`, resolved, and `said` so: remembered if its key is asked for often. */
 void leases_refused(const struct request_state *s, const struct script_answer *said);
 
-/* The region granted it: what it refuses next is not believed at once. */
-void leases_granted(const struct request_state *s);
-
 /* Something came back to the key: what was remembered is forgotten. */
 void leases_forget(struct leases *w, struct slice policy, struct slice key);
 /* Nothing is decided in memory any more for the key path, and those below it: what is leased goes back. */

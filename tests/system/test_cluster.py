@@ -28,7 +28,7 @@ class Moving(harness.Case):
             self.start_agent(
                 {
                     "redis": {**self.cluster.config(), **shapes.PATIENT},
-                    "policies": [{**policy, "on_outage": "deny", "lease": "off"} for policy in POLICIES],
+                    "policies": [{**policy, "on_outage": "deny"} for policy in POLICIES],
                 }
             )
             for _ in range(2)
@@ -183,7 +183,7 @@ class Masters(harness.Case):
         agent = self.start_agent(
             {
                 "redis": {**cluster.config(), "timeout": "200ms"},
-                "policies": [{**policy, "on_outage": "deny", "lease": "off"} for policy in POLICIES],
+                "policies": [{**policy, "on_outage": "deny"} for policy in POLICIES],
             }
         )
         keys = [f"k{n}" for n in range(60)]

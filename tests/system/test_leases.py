@@ -33,7 +33,7 @@ def metric(agent, name):
 class Leases(harness.Case):
     def start(self, count=2):
         self.redis = self.start_redis()
-        policies = [{"on_outage": "deny", **policy} for policy in POLICIES]
+        policies = [{"on_outage": "deny", "lease": {}, **policy} for policy in POLICIES]
         config = {"redis": shapes.standalone(self.redis), "policies": policies}
         self.agents = [self.start_agent(config) for _ in range(count)]
         for agent in self.agents:
@@ -122,10 +122,11 @@ class Small(Leases):
 
     def test_a_flood_over_a_limit_costs_redis_nothing(self):
         self.start(1)
+        self.storm(1, ("KOVA.TAKE", "small", "hot"))
         calls = self.calls()
         hits = self.storm(2, ("KOVA.TAKE", "small", "hot"))
         self.assertGreater(len(hits), 1000)
-        self.assertLess(self.calls() - calls, 200)
+        self.assertLess(self.calls() - calls, len(hits) / 10)
 
     def test_lease_off(self):
         self.start(1)
@@ -212,7 +213,7 @@ class Changes(Leases):
         agent = self.agents[0]
         with agent.resp() as connection:
             self.heat(agent, connection, "slow")
-            answer = agent.http("PUT", "/v1/policies/slow", {"name": "slow", "limit": 1, "per": "1h", "burst": 1})
+            answer = agent.http("PUT", "/v1/policies/slow", {"name": "slow", "limit": 1, "per": "1h", "burst": 1, "lease": {}})
             self.assertEqual(answer.status, 200)
             replies = connection.pipeline([("KOVA.TAKE", "slow", "hot")] * 50)
         self.assertLessEqual(sum(reply[0] for reply in replies), 1)
@@ -226,7 +227,7 @@ class Changes(Leases):
                 time.sleep(0.05)
             self.assertEqual(replies[-1][0], 0)
             self.assertGreater(metric(agent, "kova_lease_decisions_total"), 0)
-            agent.http("PUT", "/v1/policies/slow", {"name": "slow", "limit": 100000, "per": "1h", "burst": 100000})
+            agent.http("PUT", "/v1/policies/slow", {"name": "slow", "limit": 100000, "per": "1h", "burst": 100000, "lease": {}})
             self.assertEqual(connection.call("KOVA.TAKE", "slow", "hot", "COST", 100)[0], 1)
 
     def test_usage_counts_what_leases_decided(self):
