@@ -119,10 +119,15 @@ static void lease_keys(unsigned n, bool returns)
 	struct script_answer answer[HOT];
 
 	for (unsigned j = 0; j < n; j++) {
-		check[j] = (struct script_check){.limit = &hot_limit, .key = {name[j], 0}, .cost = 1};
+		check[j] =
+			(struct script_check){.limit = &hot_limit, .key = {name[j], 0}, .cost = 1};
 		check[j].key.len = key_name(KEYS + j, name[j]);
-		op[j] = (struct script_op){.kind = SCRIPT_LEASE, .checks = &check[j], .n_checks = 1, .amount = 100,
-					   .ttl_us = SCRIPT_LEASE_TTL_MAX_US, .sharers = 1};
+		op[j] = (struct script_op){.kind = SCRIPT_LEASE,
+					   .checks = &check[j],
+					   .n_checks = 1,
+					   .amount = 100,
+					   .ttl_us = SCRIPT_LEASE_TTL_MAX_US,
+					   .sharers = 1};
 		last_id++;
 		memcpy(op[j].lease, &last_id, sizeof op[j].lease);
 	}
@@ -150,7 +155,8 @@ static void run_on_leased(bool unused, unsigned n)
 	(void)unused;
 	lease_keys(n, false);
 	for (unsigned j = 0; j < n; j++) {
-		check[j] = (struct script_check){.limit = &hot_limit, .key = {name[j], 0}, .cost = 1};
+		check[j] =
+			(struct script_check){.limit = &hot_limit, .key = {name[j], 0}, .cost = 1};
 		check[j].key.len = key_name(KEYS + j, name[j]);
 		op[j] = (struct script_op){.kind = SCRIPT_TAKE, .checks = &check[j], .n_checks = 1};
 	}

@@ -266,7 +266,8 @@ static const struct conf_option policy_options[] = {
 	 .table = &lease_table,
 	 .otherwise = "`auto`",
 	 .form = "`auto`, `off` or object",
-	 .text = "whether permits of much-used keys are leased, and how many for how long. `auto` leases none in this "
+	 .text = "whether permits of much-used keys are leased, and how many for how long. `auto` "
+		 "leases none in this "
 		 "release: give an object, `{}` suffices"},
 	{.name = "breaker",
 	 .type = CONF_RAW,

@@ -70,8 +70,8 @@ void bucket_take(struct bucket *b, const struct limit *l, uint64_t now_us, uint6
 		debt_ut += cost_ut;
 		bucket_set_debt(b, l, now_us, debt_ut);
 		v.allowed = true;
-		v.wait_us =
-			(int64_t)bucket_time_us(l, now_us, LIMIT_UT - (l->cap_ut - debt_ut) % LIMIT_UT);
+		v.wait_us = (int64_t)bucket_time_us(l, now_us,
+						    LIMIT_UT - (l->cap_ut - debt_ut) % LIMIT_UT);
 	} else if (cost_ut <= l->cap_ut) {
 		v.wait_us = (int64_t)bucket_time_us(l, now_us, debt_ut + cost_ut - l->cap_ut);
 	}

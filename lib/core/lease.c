@@ -44,7 +44,8 @@ uint64_t lease_size(uint64_t rate, uint64_t ttl_us, uint64_t max, uint64_t capac
 	return size >= LEASE_WORTH ? size : 0;
 }
 
-bool lease_renews(uint64_t left, uint64_t granted, uint64_t left_us, uint64_t ttl_us, uint32_t random)
+bool lease_renews(uint64_t left, uint64_t granted, uint64_t left_us, uint64_t ttl_us,
+		  uint32_t random)
 {
 	if (left < granted / 4 || left_us < ttl_us / 4)
 		return true;

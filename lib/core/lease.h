@@ -10,10 +10,10 @@
 #include "core/limit.h"
 
 enum {
-	LEASE_WORTH = 20,          /* decisions a lease should be good for, or there is none */
-	LEASE_TTL_US = 500000,     /* default; `lease.ttl` */
-	LEASE_WINDOW_US = 100000,  /* demand is counted in windows of so long */
-	LEASE_RENEW_PERCENT = 1,   /* of the requests start the next lease early */
+	LEASE_WORTH = 20,         /* decisions a lease should be good for, or there is none */
+	LEASE_TTL_US = 500000,    /* default; `lease.ttl` */
+	LEASE_WINDOW_US = 100000, /* demand is counted in windows of so long */
+	LEASE_RENEW_PERCENT = 1,  /* of the requests start the next lease early */
 };
 
 /* Costs asked for a key: in the window that runs, and the rate of those before (weight one half each). */
