@@ -8,7 +8,7 @@
 #include "core/lua_script.h"
 #include "core/resp.h"
 
-enum { PERIODS = HEARTBEAT_LATELY_MS / HEARTBEAT_MS };
+enum { PERIODS = HEARTBEAT_LATELY_MS / HEARTBEAT_MS, FIRST_MS = 100 };
 
 static const struct slice agents_key = {"k:agents", 8};
 
@@ -34,8 +34,10 @@ static void on_reply(kova_status status, const struct redisReply *reply, void *d
 	struct heartbeat *h = data;
 
 	h->calling = false;
-	if (status == KOVA_OK && reply->type == REDIS_REPLY_INTEGER && reply->integer > 0)
+	if (status == KOVA_OK && reply->type == REDIS_REPLY_INTEGER && reply->integer > 0) {
 		h->seen[h->at] = (unsigned)reply->integer;
+		uv_timer_set_repeat(&h->timer, HEARTBEAT_MS);
+	}
 	free_when_idle(h);
 }
 
@@ -95,7 +97,8 @@ struct heartbeat *heartbeat_start(uv_loop_t *loop, struct redis_store *store)
 	h->store = store;
 	uv_timer_init(loop, &h->timer);
 	h->timer.data = h;
-	uv_timer_start(&h->timer, on_timer, 0, HEARTBEAT_MS);
+	/* Until it was heard once: an agent that thinks it is alone would take all of a limit. */
+	uv_timer_start(&h->timer, on_timer, 0, FIRST_MS);
 	return h;
 }
 
