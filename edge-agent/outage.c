@@ -3,7 +3,7 @@
  * once. `deny` refuses, `allow` admits, `local` enforces in memory this agent's part of the limit: the limit divided by
  * the most agents seen lately. A local state begins empty with each outage, so an outage that begins or ends
  * releases no burst; together the agents admit at most what the limit allows from then on, beside what the store admitted
- * before.
+ * before. When the store answers again, it is charged with what was admitted here, before it is asked anything else.
  *
  * Of several policies the strictest speaks: one that denies refuses all.
  */
@@ -21,9 +21,10 @@ enum { OUTAGE_KEYS = 65536, OUTAGE_BUCKETS = 65536 };
 /* One check's state while the store is away. */
 struct local {
 	struct local *next; /* in its bucket */
-	struct limit part;  /* this agent's, of `whole` by `agents` */
-	uint64_t whole_limit, whole_per_us, whole_burst;
+	struct limit whole;
+	struct limit part; /* this agent's, by `agents` */
 	unsigned agents;
+	uint64_t admitted; /* costs, since the store went away */
 	struct limiter_state state;
 	size_t name_len;
 	char name[];
@@ -65,17 +66,15 @@ static bool limit_part(const struct limit *whole, unsigned agents, struct limit 
 static bool is_part_of(const struct local *l, const struct limit *whole, unsigned agents)
 {
 	return l->part.algorithm == whole->algorithm && l->agents == agents &&
-	       l->whole_limit == whole->limit && l->whole_per_us == whole->per_us &&
-	       l->whole_burst == whole->burst;
+	       l->whole.limit == whole->limit && l->whole.per_us == whole->per_us &&
+	       l->whole.burst == whole->burst;
 }
 
 static bool local_begin(struct local *l, const struct limit *whole, unsigned agents,
 			uint64_t now_us)
 {
 	l->agents = agents;
-	l->whole_limit = whole->limit;
-	l->whole_per_us = whole->per_us;
-	l->whole_burst = whole->burst;
+	l->whole = *whole;
 	return limit_part(whole, agents, &l->part) &&
 	       limiter_init(&l->state, &l->part, now_us, true);
 }
@@ -143,13 +142,42 @@ uint64_t outage_full(const struct outage *o)
 	return o->full;
 }
 
+static void on_charged(kova_status status, const struct script_answer *answer, void *data)
+{
+	(void)status; /* lost with the store: the next outage's part begins empty all the same */
+	(void)answer;
+	(void)data;
+}
+
+static uint16_t slot_of(const struct outage *o, const struct local *l)
+{
+	if (!region_by_slot(o->engine->region))
+		return 0;
+	return keyspace_slot((struct slice){l->name, l->name_len});
+}
+
+static void charge(struct outage *o, const struct local *l)
+{
+	struct script_check check = {.limit = &l->whole,
+				     .key = {l->name, l->name_len},
+				     .cost = l->admitted < LIMIT_MAX ? l->admitted : LIMIT_MAX};
+	struct script_op op = {.kind = SCRIPT_CHARGE, .checks = &check, .n_checks = 1};
+
+	if (l->admitted > 0)
+		region_submit(o->engine->region, slot_of(o, l), &op, 0, on_charged, NULL);
+}
+
+/* Those of a shard that is still away stay. */
 void outage_ended(struct outage *o)
 {
 	for (size_t i = 0; i < OUTAGE_BUCKETS && o->n > 0; i++)
-		while (o->buckets[i] != NULL) {
-			struct local *l = o->buckets[i];
-
-			o->buckets[i] = l->next;
+		for (struct local **at = &o->buckets[i], *l; (l = *at) != NULL;) {
+			if (!region_up(o->engine->region, slot_of(o, l))) {
+				at = &l->next;
+				continue;
+			}
+			charge(o, l);
+			*at = l->next;
 			local_free(o, l);
 		}
 }
@@ -199,15 +227,21 @@ static bool local_take(struct request_state *s, const struct check_ref *ref, str
 		local_look(l, now_us, ret_said->remaining + ref->cost, ret_said);
 	} else {
 		ret_taken->local = l;
+		l->admitted += ref->cost;
 	}
 	return true;
 }
 
 static void untake(const struct request_state *s, struct taken *taken, uint16_t n)
 {
-	while (n-- > 0)
-		if (taken[n].local != NULL)
-			limiter_untake(&taken[n].local->state, &taken[n].before, s->checks[n].cost);
+	while (n-- > 0) {
+		struct local *l = taken[n].local;
+
+		if (l == NULL)
+			continue;
+		limiter_untake(&l->state, &taken[n].before, s->checks[n].cost);
+		l->admitted -= s->checks[n].cost;
+	}
 }
 
 static void answer_local(struct answer *a, const struct check_ref *ref,
@@ -290,7 +324,13 @@ void outage_free(struct outage *o)
 {
 	if (o == NULL)
 		return;
-	outage_ended(o);
+	for (size_t i = 0; i < OUTAGE_BUCKETS; i++)
+		while (o->buckets[i] != NULL) {
+			struct local *l = o->buckets[i];
+
+			o->buckets[i] = l->next;
+			local_free(o, l);
+		}
 	assert(o->n == 0);
 	free(o);
 }

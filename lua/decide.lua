@@ -6,7 +6,7 @@
 -- operation is undone in these, so it writes nothing. Layout of the program and of the reply: README.md.
 -- C side: lib/core/script.c
 
-local TAKE, PEEK, GIVE, REFUND, RELEASE, LEASE, UNLEASE, FEEDBACK = 1, 2, 3, 4, 5, 7, 8, 9 -- 6: RENEW
+local TAKE, PEEK, GIVE, REFUND, RELEASE, LEASE, UNLEASE, FEEDBACK, CHARGE = 1, 2, 3, 4, 5, 7, 8, 9, 10 -- 6: RENEW
 local REFUSED, ALLOWED, SHADOWED, REPEATED, EDGES, UNKNOWN, TAIL, LEASED = 0, 1, 2, 3, 4, 5, 64, 128
 local HELD, BREAKER_OPEN = 8, 16 -- with REFUSED: why
 local states, order = {}, {}
@@ -488,7 +488,20 @@ local function feedback(op, n_op)
   return answer_amount(ALLOWED, op.checks, change)
 end
 
-local others = {[GIVE] = give_back, [REFUND] = refund, [UNLEASE] = unlease, [FEEDBACK] = feedback}
+-- What was admitted elsewhere, without asking here: taken as far as it is there.
+local function charge(op, n_op)
+  load_states(op.checks)
+  for i = 1, #op.checks do
+    local c = op.checks[i]
+    if c.limit[1] > 0 then
+      local left = algorithms[c.limit.algorithm].left(c.state, c.limit)
+      lower(c, n_op, left > c.cost and left - c.cost or 0)
+    end
+  end
+  return answer_amount(ALLOWED, op.checks, 0)
+end
+
+local others = {[GIVE] = give_back, [REFUND] = refund, [UNLEASE] = unlease, [FEEDBACK] = feedback, [CHARGE] = charge}
 local reply, was_refused, was_wait = {pack_fields('<dd', nonce, now)}, false, 0
 for i = 1, n_ops do
   local op = plain_ops and read_plain(i) or read_operation()

@@ -37,6 +37,7 @@ enum script_op_kind {
 	SCRIPT_UNLEASE, /* ends `lease`; `amount`, what was not spent of it, goes back */
 	SCRIPT_FEEDBACK, /* one check: the outcome `ok` for its breaker; nothing is taken for `hold_us`, unless it is held
 			  * for longer; no more than `amount` is left of it (UINT64_MAX: as it is) */
+	SCRIPT_CHARGE, /* takes each check's cost as far as it is there: it was admitted while nobody could ask */
 };
 
 /*

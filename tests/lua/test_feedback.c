@@ -380,3 +380,22 @@ Test(feedback, a_trial_that_was_given_back_is_free)
 	script_rig_run(&rig, &op, 1, &a);
 	cr_assert_eq(guarded(SCRIPT_TAKE, 0, false).status, SCRIPT_ALLOWED);
 }
+
+/* What was admitted while the store was away is taken as far as it is there, and never refused. */
+Test(feedback, a_charge_takes_what_is_there)
+{
+	for (unsigned i = 0; i < KINDS; i++) {
+		struct limit l = make(kinds[i].algorithm, 10);
+		struct script_check check = {.limit = &l, .key = slice_of(kinds[i].key), .cost = 7};
+		struct script_answer a = run_check(SCRIPT_CHARGE, &check, false, 0, NONE);
+
+		cr_assert_eq(a.status, SCRIPT_ALLOWED, "%s", kinds[i].key);
+		cr_assert_eq(a.remaining, 3, "%s: %lu", kinds[i].key, (unsigned long)a.remaining);
+		a = run_check(SCRIPT_CHARGE, &check, false, 0, NONE);
+		cr_assert_eq(a.status, SCRIPT_ALLOWED, "%s", kinds[i].key);
+		cr_assert_eq(a.remaining, 0, "%s", kinds[i].key);
+		check.cost = 1;
+		a = run_check(SCRIPT_TAKE, &check, false, 0, NONE);
+		cr_assert_eq(a.status, SCRIPT_REFUSED, "%s", kinds[i].key);
+	}
+}

@@ -120,11 +120,12 @@ class Away(harness.Case):
             self.assertLessEqual(len(meanwhile), 20 * (span + 1))
             self.assertGreaterEqual(len(meanwhile), 20 * (span - 1.5) * 0.8, "local service goes on")
             self.assertIn(mine[-1].reason, ("ok", f"limited:{name}"))
-            # When Redis is back it has refilled, or its window is empty: that much beside what was admitted without it.
+            # When Redis is back it is charged with what was admitted without it: there is no burst. The agents find it
+            # back one after the other, and until then each goes on with its part, of some more for a moment.
             if name == "local":
-                self.assertIsNone(checker.bucket_violation(checker.admissions(mine), 20, 20 + 20))
+                self.assertIsNone(checker.bucket_violation(checker.admissions(mine), 20, 20 + 5))
             else:
-                self.assertIsNone(checker.window_violation(checker.admissions(mine), 40, 1.0))
+                self.assertIsNone(checker.window_violation(checker.admissions(mine), 20 + 5, 1.0))
 
 
 if __name__ == "__main__":
