@@ -204,7 +204,7 @@ static struct request *request_begin(struct http_call *c, enum request_kind kind
 }
 
 /* From here on the call may be answered, and gone, at any time. */
-static void request_start(struct http_call *c, struct request *r)
+static void request_hand_over(struct http_call *c, struct request *r)
 {
 	c->request = r;
 	c->begun_us = ops_now_us();
@@ -357,7 +357,7 @@ static void serve_take(struct http_call *c, const struct http_request *h, enum r
 	} else if (r != NULL) {
 		if (kind == REQUEST_PEEK)
 			make_peek(c, r);
-		request_start(c, r);
+		request_hand_over(c, r);
 	}
 	json_decref(whole); /* decide() has copied what it needs */
 }
@@ -464,7 +464,7 @@ static void serve_amount(struct http_call *c, const struct http_request *h, enum
 
 	if (r != NULL) {
 		if (read(c, r, whole))
-			request_start(c, r);
+			request_hand_over(c, r);
 		else
 			request_free(r);
 	}
@@ -596,7 +596,7 @@ static void serve_feedback(struct http_call *c, const struct feedback_body *body
 		.has_remaining = body->remaining != CONF_ABSENT,
 		.remaining = body->remaining != CONF_ABSENT ? (uint64_t)body->remaining : 0,
 		.reset_ms = body->reset_ms != CONF_ABSENT ? (uint64_t)body->reset_ms : 0};
-	request_start(c, r);
+	request_hand_over(c, r);
 }
 
 void front_limiter_feedback(struct http_call *c, const struct http_request *h)
@@ -671,7 +671,7 @@ void front_limiter_check(struct http_call *c, const struct http_request *h)
 	if (r == NULL)
 		return;
 	if (read_check(c, h, r))
-		request_start(c, r);
+		request_hand_over(c, r);
 	else
 		request_free(r);
 }

@@ -12,17 +12,10 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "failing_malloc.h"
 #include "io/log.h"
 #include "io/redis_store.h"
 #include "redis_group.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
 
 #ifdef SANITIZED
 int main(void)
@@ -31,48 +24,6 @@ int main(void)
 	return 77;
 }
 #else
-
-void *__libc_malloc(size_t n);
-void *__libc_calloc(size_t n, size_t size);
-void *__libc_realloc(void *p, size_t n);
-void __libc_free(void *p);
-
-static long left = -1; /* allocations until one fails; −1: none does */
-static long live;      /* blocks that are not free */
-
-static bool fails(void)
-{
-	return left >= 0 && left-- == 0;
-}
-
-static void *counted(void *p)
-{
-	live += p != NULL;
-	return p;
-}
-
-void *malloc(size_t n)
-{
-	return fails() ? NULL : counted(__libc_malloc(n));
-}
-
-void *calloc(size_t n, size_t size)
-{
-	return fails() ? NULL : counted(__libc_calloc(n, size));
-}
-
-void *realloc(void *p, size_t n)
-{
-	if (p == NULL)
-		return malloc(n);
-	return fails() ? NULL : __libc_realloc(p, n);
-}
-
-void free(void *p)
-{
-	live -= p != NULL;
-	__libc_free(p);
-}
 
 enum { CALLS = 6, PATIENCE_MS = 5000, RUN_MS = 40 };
 

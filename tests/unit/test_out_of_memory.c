@@ -10,14 +10,7 @@
 
 #include "control.h"
 #include "edge_conf.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
+#include "failing_malloc.h"
 
 #ifdef SANITIZED
 int main(void)
@@ -26,48 +19,6 @@ int main(void)
 	return 77;
 }
 #else
-
-void *__libc_malloc(size_t n);
-void *__libc_calloc(size_t n, size_t size);
-void *__libc_realloc(void *p, size_t n);
-void __libc_free(void *p);
-
-static long left = -1; /* allocations until one fails; −1: none does */
-static long live;      /* blocks that are not free */
-
-static bool fails(void)
-{
-	return left >= 0 && left-- == 0;
-}
-
-static void *counted(void *p)
-{
-	live += p != NULL;
-	return p;
-}
-
-void *malloc(size_t n)
-{
-	return fails() ? NULL : counted(__libc_malloc(n));
-}
-
-void *calloc(size_t n, size_t size)
-{
-	return fails() ? NULL : counted(__libc_calloc(n, size));
-}
-
-void *realloc(void *p, size_t n)
-{
-	if (p == NULL)
-		return malloc(n);
-	return fails() ? NULL : __libc_realloc(p, n);
-}
-
-void free(void *p)
-{
-	live -= p != NULL;
-	__libc_free(p);
-}
 
 #define CHECK(condition)                                                                          \
 	do {                                                                                      \
