@@ -124,7 +124,7 @@ static void close_all(struct agent_life *l)
 {
 	l->step = AGENT_CLOSING;
 	uv_timer_stop(&l->timer);
-	ops_unregister(&l->agent);
+	ops_stop(&l->agent);
 	if (l->conns != NULL)
 		conn_pool_close(l->conns, on_conns_closed, l);
 	else
@@ -390,7 +390,7 @@ static void start_serving(struct agent_life *l, const struct redis_conf *redis)
 		fail(l, KOVA_ENOMEM, "no connections can be served", kova_status_text(KOVA_ENOMEM));
 		return;
 	}
-	ops_register(&l->agent, l->conns);
+	ops_start(&l->agent, l->conns);
 	l->timer_until_ms = uv_now(&l->loop) + redis->connect_timeout_ms;
 	uv_timer_start(&l->timer, on_start_timer, 0, START_POLL_MS);
 }

@@ -8,6 +8,7 @@
 #include <uv.h>
 
 #include "edge_conf.h"
+#include "ops.h"
 #include "request.h"
 
 struct auth;
@@ -19,5 +20,7 @@ struct agent {
 	struct auth *auth;     /* tokens and their scopes */
 	struct control *control;
 	struct engine *engine;
-	bool draining; /* SIGTERM was received: no new connections, readyz says so */
+	struct ops ops;
+	unsigned index; /* of the loop, from 0 on */
+	bool draining;  /* SIGTERM was received: no new connections, readyz says so */
 };

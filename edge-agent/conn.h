@@ -18,7 +18,6 @@
 
 struct agent;
 struct conn;
-struct metrics_writer;
 
 enum {
 	CONN_MAX_CLIENTS = 10000,       /* default of conn_pool_new() */
@@ -174,9 +173,6 @@ uint64_t conn_pool_started_ms(const struct conn_pool *p);
 void conn_pool_close(struct conn_pool *p, void (*on_closed)(void *data), void *data);
 
 struct conn_counters conn_pool_counters(const struct conn_pool *p);
-
-/* A metrics_collector (metrics.h) of the pool's numbers; `pool` is the struct conn_pool. */
-void conn_pool_collect(struct metrics_writer *w, void *pool);
 
 /* Calls `each` for every connection that is not closing. `each` must not close any. */
 void conn_pool_each(const struct conn_pool *p, void (*each)(const struct conn *c, void *data),

@@ -12,7 +12,6 @@
 
 #include "agent.h"
 #include "io/log.h"
-#include "io/metrics.h"
 
 enum { OTHER_FILES = 64 }; /* open files that are not clients: Redis, listeners, logs, state */
 
@@ -229,44 +228,4 @@ void conn_pool_each(const struct conn_pool *p, void (*each)(const struct conn *c
 const char *conn_pool_address(const struct conn_pool *p, const char *front_name)
 {
 	return listener_find(p->listeners, front_name);
-}
-
-/* ---- Metrics ---- */
-
-static void sample(struct metrics_writer *w, const char *label, const char *value, uint64_t number)
-{
-	struct metric_label labels[] = {{label, value}};
-
-	metrics_sample(w, labels, 1, (double)number);
-}
-
-void conn_pool_collect(struct metrics_writer *w, void *pool)
-{
-	const struct conn_pool *p = pool;
-	const struct conn_counters *n = &p->counters;
-
-	metrics_family(w, "kova_connections", METRIC_GAUGE, NULL, "Client connections now.");
-	metrics_sample(w, NULL, 0, p->count);
-	metrics_family(w, "kova_connections_max", METRIC_GAUGE, NULL,
-		       "Most client connections at once.");
-	metrics_sample(w, NULL, 0, p->max_clients);
-	metrics_family(w, "kova_connections_accepted", METRIC_COUNTER, NULL,
-		       "Client connections served.");
-	metrics_sample(w, NULL, 0, (double)n->accepted);
-	metrics_family(w, "kova_connections_refused", METRIC_COUNTER, NULL,
-		       "Client connections turned away.");
-	sample(w, "reason", "max_clients", n->refused_full);
-	sample(w, "reason", "accept_error", n->accept_errors);
-	metrics_family(w, "kova_connections_cut", METRIC_COUNTER, NULL,
-		       "Client connections closed by the agent.");
-	sample(w, "reason", "slow_reader", n->closed_slow);
-	sample(w, "reason", "timeout", n->closed_timeout);
-	sample(w, "reason", "memory", n->closed_memory);
-	metrics_family(w, "kova_reads_paused", METRIC_COUNTER, NULL,
-		       "How often reading from a client stopped for backpressure.");
-	metrics_sample(w, NULL, 0, (double)n->paused);
-	metrics_family(w, "kova_client_bytes", METRIC_COUNTER, "bytes",
-		       "Bytes from and to clients.");
-	sample(w, "direction", "in", n->bytes_in);
-	sample(w, "direction", "out", n->bytes_out);
 }

@@ -19,7 +19,6 @@
 #include "engine.h"
 #include "feedback.h"
 #include "leases.h"
-#include "policy_stats.h"
 #include "usage.h"
 
 enum { EDGE_TRIES = 3 };
@@ -74,18 +73,20 @@ static void count_pair(struct request_state *s, const struct request_pair *q, in
 
 	if (p == NULL)
 		return;
+	struct policy_counts *counts = engine_counts(s->engine, p);
+
 	if (a->reason == REASON_OUTAGE)
-		p->stats->outage++;
+		counts->outage++;
 	else if (a->reason == REASON_SHADOW)
-		p->stats->shadow++;
+		counts->shadow++;
 	else if (a->allowed)
-		p->stats->allowed++;
+		counts->allowed++;
 	else
-		p->stats->refused++;
+		counts->refused++;
 	if (a->allowed && s->has_waited)
-		p->stats->waited++;
-	p->stats->queue_full += a->reason == REASON_QUEUE_FULL;
-	p->stats->wait_timeouts += a->reason == REASON_WAIT_TIMEOUT;
+		counts->waited++;
+	counts->queue_full += a->reason == REASON_QUEUE_FULL;
+	counts->wait_timeouts += a->reason == REASON_WAIT_TIMEOUT;
 	usage_add(s->engine->usage, q->policy, q->key, outcome, q->cost, now_ms);
 }
 
@@ -107,7 +108,7 @@ static void count_abandoned(struct request_state *s)
 		const struct policy *p = catalogue_policy(s->catalogue, s->request.pairs[i].policy);
 
 		if (p != NULL)
-			p->stats->abandoned++;
+			engine_counts(s->engine, p)->abandoned++;
 	}
 }
 

@@ -22,6 +22,7 @@
 #include "core/script.h"
 #include "core/timer_heap.h"
 #include "durables.h"
+#include "policy_stats.h"
 #include "receipt.h"
 #include "region.h"
 #include "request.h"
@@ -104,6 +105,7 @@ struct request_state {
 
 struct engine {
 	uv_loop_t *loop;
+	unsigned index; /* of the loop, from 0 on */
 	struct control *control;
 	struct region *region;
 	struct durables *durables;
@@ -130,6 +132,12 @@ struct engine {
 static inline struct request_state *state_of(struct request *r)
 {
 	return (struct request_state *)r;
+}
+
+/* What this loop counts of `p`. */
+static inline struct policy_counts *engine_counts(const struct engine *e, const struct policy *p)
+{
+	return policy_counts_of(p->stats, e->index);
 }
 
 /* Unguessable bytes. */

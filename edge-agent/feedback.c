@@ -4,7 +4,6 @@
 #include "engine.h"
 #include "io/log.h"
 #include "leases.h"
-#include "policy_stats.h"
 
 enum request_error feedback_check(struct request_state *s, const char **ret_message)
 {
@@ -45,18 +44,19 @@ void feedback_heard(struct request_state *s, enum breaker_change change)
 {
 	const struct policy *p = s->checks[0].policy;
 	const struct request_pair *q = &s->request.pairs[0];
+	struct policy_counts *counts = engine_counts(s->engine, p);
 
 	if (s->request.feedback.ok)
-		p->stats->feedback_ok++;
+		counts->feedback_ok++;
 	else
-		p->stats->feedback_error++;
-	p->stats->feedback_holds += s->request.feedback.hold_us > 0;
+		counts->feedback_error++;
+	counts->feedback_holds += s->request.feedback.hold_us > 0;
 	if (change == BREAKER_OPENED) {
-		p->stats->breaker_opened++;
+		counts->breaker_opened++;
 		log_event(LOG_WARN, "breaker_opened", "a key's circuit breaker has opened",
 			  LOG_TEXT_FIELD("policy", p->name));
 	} else if (change == BREAKER_CLOSED) {
-		p->stats->breaker_closed++;
+		counts->breaker_closed++;
 		log_event(LOG_INFO, "breaker_closed", "a key's circuit breaker has closed",
 			  LOG_TEXT_FIELD("policy", p->name));
 		waiters_wake(s->engine->waiters, q->policy, q->key);

@@ -32,8 +32,11 @@ static void serve_health(struct http_call *c, const struct http_request *r)
 
 static void serve_ready(struct http_call *c, const struct http_request *r)
 {
+	struct ops_totals totals = {0};
+
 	(void)r;
-	bool ready = ops_ready(call_agent(c), call_body(c));
+	ops_add(call_agent(c), &totals);
+	bool ready = ops_ready(&totals, call_body(c));
 
 	call_answer(c, ready ? 200 : 503, "application/json");
 }
@@ -44,8 +47,16 @@ static void serve_metrics(struct http_call *c, const struct http_request *r)
 		http_request_accepts(r, SLICE("application"), SLICE("openmetrics-text"));
 	unsigned plain = http_request_accepts(r, SLICE("text"), SLICE("plain"));
 	bool newer = openmetrics != 0 && openmetrics >= plain;
+	struct ops_policies *policies = calloc(1, sizeof *policies);
+	struct ops_totals totals = {.policies = policies};
 
-	metrics_write(call_body(c), newer);
+	if (policies == NULL) {
+		call_problem(c, 503, kova_status_text(KOVA_ENOMEM));
+		return;
+	}
+	ops_add(call_agent(c), &totals);
+	ops_metrics(&totals, call_body(c), newer);
+	free(policies);
 	call_answer(c, 200, newer ? METRICS_OPENMETRICS : METRICS_TEXT);
 }
 

@@ -175,7 +175,7 @@ static void on_done(struct request *r)
 	struct http_call *c = r->owner;
 
 	c->request = NULL;
-	ops_observe(OPS_HTTP, c->begun_us);
+	ops_observe(&call_agent(c)->ops, OPS_HTTP, c->begun_us);
 	if (r->answer.error == REQUEST_NO_ERROR)
 		answer_success(c, &r->answer);
 	else if (r->answer.error == REQUEST_UNAVAILABLE)
@@ -207,7 +207,7 @@ static struct request *request_begin(struct http_call *c, enum request_kind kind
 static void request_hand_over(struct http_call *c, struct request *r)
 {
 	c->request = r;
-	c->begun_us = ops_now_us();
+	c->begun_us = ops_now_us(&call_agent(c)->ops);
 	decide(call_agent(c)->engine, r);
 }
 

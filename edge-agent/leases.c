@@ -24,7 +24,6 @@
 #include "lease_heat.h"
 #include "lease_refusal.h"
 #include "lease_terms.h"
-#include "policy_stats.h"
 #include "usage.h"
 
 enum {
@@ -403,7 +402,7 @@ static void answer_granted(struct lease_entry *e, struct request_state *s)
 	lease_answer_granted(&s->request.answer, shown_ref(e),
 			     e->spent.left + e->next_one.left + e->beyond,
 			     time_until(e, e->full_us));
-	e->policy->stats->allowed++;
+	engine_counts(e->leases->engine, e->policy)->allowed++;
 	e->admitted += s->request.pairs[0].cost;
 	e->leases->counters.decisions++;
 }
@@ -415,7 +414,7 @@ static void answer_refused(struct lease_entry *e, struct request_state *s)
 
 	lease_answer_refused(&s->request.answer, shown_ref(e), left, time_until(e, e->full_us),
 			     wait_us, e->refusal.why);
-	e->policy->stats->refused++;
+	engine_counts(e->leases->engine, e->policy)->refused++;
 	e->refused += s->request.pairs[0].cost;
 	e->leases->counters.decisions++;
 }

@@ -1,43 +1,94 @@
 /*
  * Operations: the agent's own metrics, whether it is ready, and the clock that requests are timed
- * by. The numbers are their owners'; here they get their names.
+ * by. Each loop has its own part, which only it touches; the totals are added up loop by loop.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <uv.h>
 
+#include "conn.h"
 #include "core/buf.h"
+#include "engine_life.h"
+#include "io/metrics.h"
+#include "io/redis_store.h"
+#include "policy_stats.h"
 
 struct agent;
-struct conn_pool;
 
 enum ops_protocol { OPS_HTTP, OPS_RESP, OPS_PROTOCOLS };
 
 /* Policies that have labels of their own in metrics; those beyond are summed up as `(other)`. */
 enum { OPS_POLICIES_MAX = 1000 };
 
+/* One loop's part; all zeros at first. */
+struct ops {
+	uint64_t now_us;
+	bool fresh; /* now_us was read in this phase of the turn */
+	uv_check_t after_poll;
+	uv_prepare_t before_poll;
+	uv_timer_t log_timer;    /* says what the log has left out */
+	struct conn_pool *conns; /* NULL: not started */
+	struct metrics_histogram latency[OPS_PROTOCOLS];
+	double started_s; /* wall clock */
+};
+
 /*
- * Registers the collectors of `a` and `conns` (borrowed until ops_unregister()) and starts the
- * clock. `a` has its loop, control and engine.
+ * Starts the clock of `a`, and has its connections (borrowed until ops_stop()) counted. `a` has its loop, control and
+ * engine.
  */
-void ops_register(struct agent *a, struct conn_pool *conns);
+void ops_start(struct agent *a, struct conn_pool *conns);
 /*
  * Before the pool is freed and the engine is closed; the loop must run once more. Nothing, if not
- * registered.
+ * started.
  */
-void ops_unregister(struct agent *a);
+void ops_stop(struct agent *a);
 
 /*
  * Monotonic µs, read once in a phase of the loop's turn: cheap, and as fine as the batches that are
  * timed.
  */
-uint64_t ops_now_us(void);
+uint64_t ops_now_us(struct ops *o);
 /* A request that was whole at `begun_us` has got its answer. */
-void ops_observe(enum ops_protocol protocol, uint64_t begun_us);
+void ops_observe(struct ops *o, enum ops_protocol protocol, uint64_t begun_us);
+
+struct ops_policy {
+	const char *name;
+	struct policy_counts counts;
+};
+
+/* A policy each, and the sum of those beyond OPS_POLICIES_MAX. */
+struct ops_policies {
+	unsigned n;
+	struct ops_policy of[OPS_POLICIES_MAX + 1];
+};
+
+/* What the loops add up to. All zeros at first. */
+struct ops_totals {
+	struct redis_counters redis;
+	struct region_counters region;
+	struct leases_counters leases;
+	struct engine_health health; /* shards: of the store, the same for every loop */
+	unsigned shards_down, durable_shards_down;
+	uint64_t outage_full;
+	bool draining;
+	double started_s;
+	struct metrics_histogram latency[OPS_PROTOCOLS];
+	struct conn_counters conns;
+	uint64_t connections, max_clients;
+	unsigned loop;                 /* the one that was added last */
+	struct ops_policies *policies; /* NULL: they are not asked for */
+};
+
+/* Adds the numbers of one loop. On that loop. */
+void ops_add(const struct agent *a, struct ops_totals *t);
 
 /*
  * The body of /readyz, one JSON object that names what is degraded. True while requests can be
  * answered: by the store, or by each policy's on_outage without it; false when the agent drains.
  */
-bool ops_ready(const struct agent *a, struct buf *ret_json);
+bool ops_ready(const struct ops_totals *t, struct buf *ret_json);
+
+/* The body of /metrics. `t` has its policies. */
+void ops_metrics(const struct ops_totals *t, struct buf *out, bool openmetrics);

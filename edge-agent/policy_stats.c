@@ -13,7 +13,8 @@ static struct {
 	size_t n, room;
 	struct policy_stats **table; /* open addressing; at most half full */
 	size_t mask;
-} registry = {.lock = PTHREAD_MUTEX_INITIALIZER};
+	unsigned loops;
+} registry = {.lock = PTHREAD_MUTEX_INITIALIZER, .loops = 1};
 
 static struct policy_stats **place_of(struct policy_stats **table, size_t mask, struct slice name)
 {
@@ -48,6 +49,30 @@ static bool grow(void)
 	return true;
 }
 
+static struct policy_counts *counts_new(void)
+{
+	size_t bytes = registry.loops * sizeof(struct policy_counts);
+	struct policy_counts *counts = aligned_alloc(CACHE_LINE_BYTES, bytes);
+
+	if (counts != NULL)
+		memset(counts, 0, bytes);
+	return counts;
+}
+
+bool policy_stats_set_loops(unsigned loops)
+{
+	registry.loops = loops;
+	for (size_t i = 0; i < registry.n; i++) {
+		struct policy_counts *counts = counts_new();
+
+		if (counts == NULL)
+			return false;
+		free(registry.entries[i]->of_loops);
+		registry.entries[i]->of_loops = counts;
+	}
+	return true;
+}
+
 static struct policy_stats *get(struct slice name)
 {
 	if (!grow())
@@ -60,6 +85,11 @@ static struct policy_stats *get(struct slice name)
 
 	if (s == NULL)
 		return NULL;
+	s->of_loops = counts_new();
+	if (s->of_loops == NULL) {
+		free(s);
+		return NULL;
+	}
 	memcpy(s->name, name.ptr, name.len);
 	registry.entries[registry.n++] = s;
 	*place = s;
@@ -75,10 +105,11 @@ struct policy_stats *policy_stats_get(struct slice name)
 	return s;
 }
 
-void policy_stats_each(void (*each)(const struct policy_stats *s, void *data), void *data)
+void policy_stats_each(void (*each)(const struct policy_stats *s, unsigned i, void *data),
+		       void *data)
 {
 	pthread_mutex_lock(&registry.lock);
-	for (size_t i = 0; i < registry.n; i++)
-		each(registry.entries[i], data);
+	for (unsigned i = 0; i < registry.n; i++)
+		each(registry.entries[i], i, data);
 	pthread_mutex_unlock(&registry.lock);
 }

@@ -206,7 +206,7 @@ static void on_request_done(struct request *r)
 	struct resp_session *s = r->owner;
 
 	r->owner = NULL;
-	ops_observe(OPS_RESP, r->begun_us);
+	ops_observe(&s->conn->agent->ops, OPS_RESP, r->begun_us);
 	if (!s->executing)
 		drain(s);
 }
@@ -311,7 +311,7 @@ void session_decide(struct resp_session *s, struct request *request, enum reply_
 		.request = request, .shape = (uint8_t)shape, .version = s->version};
 	request->owner = s;
 	request->on_done = on_request_done;
-	request->begun_us = ops_now_us();
+	request->begun_us = ops_now_us(&s->conn->agent->ops);
 	conn_request_begins(s->conn);
 	decide(s->conn->agent->engine, request);
 }

@@ -20,7 +20,6 @@
 
 #include "core/hash.h"
 #include "engine.h"
-#include "policy_stats.h"
 
 enum { BUCKETS = 8192, CHAIN_MAX = 32, RETRY_MAX_MS = 1000, PERMIT_RETRY_MS = 50 };
 
@@ -274,7 +273,7 @@ static bool join_queue(struct request_state *s, const struct request_pair *q_pai
 		return false;
 	s->waiter.places[s->waiter.n_places].state = s;
 	place_add(&s->waiter.places[s->waiter.n_places++], q);
-	policy->stats->waiters++;
+	engine_counts(w->engine, policy)->waiters++;
 	return true;
 }
 
@@ -307,7 +306,7 @@ static void leave_queue(struct waiters *w, struct wait_place *p, bool granted)
 
 	place_remove(p);
 	if (stats != NULL)
-		stats->waiters--;
+		policy_counts_of(stats, w->engine->index)->waiters--;
 	if (q->n == 0) {
 		queue_free_if_empty(w, q);
 		return;

@@ -158,12 +158,12 @@ const char *http_status_text(unsigned status)
 	return status < 500 ? "Refused" : "Failed";
 }
 
-/* The Date line, made once a second. */
+/* The Date line, made once a second by each thread for itself. */
 static struct slice date_line(void)
 {
-	static time_t made_at = -1;
-	static char text[64];
-	static size_t len;
+	static _Thread_local time_t made_at = -1;
+	static _Thread_local char text[64];
+	static _Thread_local size_t len;
 	time_t now = time(NULL);
 
 	if (now != made_at) {
@@ -483,23 +483,17 @@ static int on_message_complete(llhttp_t *parser)
 	return s->ended || !s->ops->may_read(s->data) ? HPE_PAUSED : 0;
 }
 
-static const llhttp_settings_t *settings(void)
-{
-	static llhttp_settings_t made;
-
-	if (made.on_url == NULL) {
-		llhttp_settings_init(&made);
-		made.on_message_begin = on_message_begin;
-		made.on_url = on_url;
-		made.on_header_field = on_header_field;
-		made.on_header_field_complete = on_header_field_complete;
-		made.on_header_value = on_header_value;
-		made.on_headers_complete = on_headers_complete;
-		made.on_body = on_body;
-		made.on_message_complete = on_message_complete;
-	}
-	return &made;
-}
+/* What llhttp_settings_init() does is to zero it. */
+static const llhttp_settings_t settings = {
+	.on_message_begin = on_message_begin,
+	.on_url = on_url,
+	.on_header_field = on_header_field,
+	.on_header_field_complete = on_header_field_complete,
+	.on_header_value = on_header_value,
+	.on_headers_complete = on_headers_complete,
+	.on_body = on_body,
+	.on_message_complete = on_message_complete,
+};
 
 /* ---- the server ---- */
 
@@ -511,7 +505,7 @@ struct http_server *http_server_new(const struct http_server_ops *ops, void *dat
 		return NULL;
 	s->ops = ops;
 	s->data = data;
-	llhttp_init(&s->parser, HTTP_REQUEST, settings());
+	llhttp_init(&s->parser, HTTP_REQUEST, &settings);
 	s->parser.data = s;
 	return s;
 }

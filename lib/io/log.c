@@ -1,5 +1,6 @@
 #include "io/log.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -10,13 +11,14 @@
 #include "core/rfc3339.h"
 
 static struct {
+	pthread_mutex_t lock; /* of all below that log_setup() does not set, and of each site */
 	enum log_format format;
 	enum log_level least;
 	bool coloured;
 	char node[256];
 	struct log_site *quiet; /* sites that have left lines out */
 	struct buf line;        /* kept: one allocation a process */
-} log_state = {.least = LOG_INFO};
+} log_state = {.lock = PTHREAD_MUTEX_INITIALIZER, .least = LOG_INFO};
 
 static const char *const level_names[] = {"debug", "info", "warn", "error"};
 
@@ -221,7 +223,9 @@ static void say_left_out(uint64_t now)
 
 void log_flush(void)
 {
+	pthread_mutex_lock(&log_state.lock);
 	say_left_out(now_s());
+	pthread_mutex_unlock(&log_state.lock);
 }
 
 /* Whether this line fits in the site's budget for this second. */
@@ -249,9 +253,12 @@ void log_write(struct log_site *site, enum log_level level, const char *event, c
 		return;
 
 	uint64_t now = now_s();
+
+	pthread_mutex_lock(&log_state.lock);
 	say_left_out(now);
 	site->level = level;
 	site->event = event;
 	if (site_admits(site, now))
 		emit(level, event, message, fields, n_fields);
+	pthread_mutex_unlock(&log_state.lock);
 }

@@ -1,7 +1,7 @@
 /*
  * Log lines on stderr: one JSON object a line, or text for people. Only shells log. Values are
  * escaped; secrets are never handed to it. Each call site is rate-limited; what was left out is
- * counted and said. For one thread: the loop's.
+ * counted and said. Any thread may log, one line at a time.
  */
 #pragma once
 
@@ -17,7 +17,7 @@ enum {
 };
 
 /*
- * Before the first line; default: JSON, LOG_INFO, no node name. `node` is copied; NULL: none. Text
+ * Before the first line and before there are threads; default: JSON, LOG_INFO, no node name. `node` is copied; NULL: none. Text
  * is coloured when stderr is a terminal, $NO_COLOR is not set and $TERM is not "dumb".
  */
 void log_setup(enum log_format format, enum log_level least, const char *node);

@@ -6,14 +6,6 @@
 
 #include "core/quote.h"
 
-enum { COLLECTORS_MAX = 16 };
-
-static struct {
-	metrics_collector *collect;
-	void *data;
-} collectors[COLLECTORS_MAX];
-static unsigned n_collectors;
-
 /* Each bound as a number and as the text of its `le`, in the canonical form of OpenMetrics. */
 static const struct {
 	double seconds;
@@ -179,33 +171,13 @@ void metrics_histogram(struct metrics_writer *w, const struct metric_label *labe
 	add_sample(w, "_sum", labels, n_labels, NULL, h->sum_s);
 }
 
-void metrics_register(metrics_collector *collect, void *data)
-{
-	assert(n_collectors < COLLECTORS_MAX);
-	collectors[n_collectors].collect = collect;
-	collectors[n_collectors].data = data;
-	n_collectors++;
-}
-
-void metrics_unregister(metrics_collector *collect, void *data)
-{
-	unsigned at = 0;
-
-	while (at < n_collectors &&
-	       (collectors[at].collect != collect || collectors[at].data != data))
-		at++;
-	if (at == n_collectors)
-		return;
-	n_collectors--;
-	memmove(&collectors[at], &collectors[at + 1], (n_collectors - at) * sizeof collectors[0]);
-}
-
-void metrics_write(struct buf *out, bool openmetrics)
+void metrics_write(struct buf *out, bool openmetrics, metrics_collector *const *collectors,
+		   unsigned n, const void *data)
 {
 	struct metrics_writer w = {.out = out, .openmetrics = openmetrics};
 
-	for (unsigned i = 0; i < n_collectors; i++)
-		collectors[i].collect(&w, collectors[i].data);
+	for (unsigned i = 0; i < n; i++)
+		collectors[i](&w, data);
 	if (openmetrics)
 		buf_add_text(out, "# EOF\n");
 }

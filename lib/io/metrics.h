@@ -48,10 +48,7 @@ void metrics_observe(struct metrics_histogram *h, double seconds);
 void metrics_histogram(struct metrics_writer *w, const struct metric_label *labels,
 		       unsigned n_labels, const struct metrics_histogram *h);
 
-typedef void metrics_collector(struct metrics_writer *w, void *data);
-/* Collectors run in the order of registration. At most 16. */
-void metrics_register(metrics_collector *collect, void *data);
-/* The collector that was registered with `data`; nothing when there is none. */
-void metrics_unregister(metrics_collector *collect, void *data);
-/* Everything, with the closing `# EOF` for OpenMetrics. */
-void metrics_write(struct buf *out, bool openmetrics);
+typedef void metrics_collector(struct metrics_writer *w, const void *data);
+/* What the `n` collectors write of `data`, in their order, with the closing `# EOF` for OpenMetrics. */
+void metrics_write(struct buf *out, bool openmetrics, metrics_collector *const *collectors,
+		   unsigned n, const void *data);

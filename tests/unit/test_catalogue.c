@@ -433,10 +433,11 @@ Test(catalogue, fifty_thousand_policies_and_a_hundred_thousand_overrides, .timeo
 
 /* ---- The registry of counters ---- */
 
-static void count(const struct policy_stats *s, void *data)
+static void count(const struct policy_stats *s, unsigned i, void *data)
 {
 	size_t *n = data;
 
+	(void)i;
 	if (strncmp(s->name, "stats-", 6) == 0)
 		(*n)++;
 }
@@ -447,13 +448,30 @@ Test(catalogue, counters_outlive_their_policy)
 	size_t n = 0;
 	struct policy_stats *first = policy_stats_get(SLICE("stats-0"));
 
-	first->allowed = 5;
+	policy_counts_of(first, 0)->allowed = 5;
 	for (int i = 0; i < 1000; i++) {
 		snprintf(name, sizeof name, "stats-%d", i);
 		cr_expect_str_eq(policy_stats_get(slice_of(name))->name, name);
 	}
 	cr_expect_eq(policy_stats_get(SLICE("stats-0")), first);
-	cr_expect_eq(first->allowed, 5);
+	cr_expect_eq(policy_counts_of(first, 0)->allowed, 5);
 	policy_stats_each(count, &n);
 	cr_expect_eq(n, 1000);
+}
+
+Test(catalogue, each_loop_has_its_counters)
+{
+	struct policy_stats *early = policy_stats_get(SLICE("stats-early")), *late;
+
+	cr_assert(policy_stats_set_loops(3));
+	late = policy_stats_get(SLICE("stats-late"));
+	for (unsigned i = 0; i < 3; i++) {
+		policy_counts_of(early, i)->allowed = i + 1;
+		policy_counts_of(late, i)->allowed = i + 1;
+	}
+	for (unsigned i = 0; i < 3; i++) {
+		cr_expect_eq(policy_counts_of(early, i)->allowed, i + 1);
+		cr_expect_eq(policy_counts_of(late, i)->allowed, i + 1);
+		cr_expect_eq((uintptr_t)policy_counts_of(late, i) % CACHE_LINE_BYTES, 0);
+	}
 }

@@ -2,8 +2,10 @@
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "io/log.h"
@@ -151,6 +153,44 @@ Test(log, a_site_is_limited_and_says_so)
 	unsigned before = count_lines();
 	write_often(1);
 	cr_assert_eq(count_lines(), before + 1, "%s", text);
+}
+
+enum { THREADS = 4, EVENTS = 100000 };
+
+static void *log_many(void *value)
+{
+	for (unsigned i = 0; i < EVENTS; i++)
+		log_event(LOG_INFO, "of_threads", "one of many",
+			  LOG_TEXT_FIELD("value", (const char *)value), LOG_INT_FIELD("i", i));
+	return NULL;
+}
+
+/* Lines stay whole, and each event is either written or counted as left out. */
+Test(log, threads)
+{
+	pthread_t threads[THREADS];
+	char value[1000];
+	json_int_t n = 0;
+
+	memset(value, 'x', sizeof value - 1);
+	value[sizeof value - 1] = '\0';
+	log_setup(LOG_JSON, LOG_INFO, NULL);
+	for (unsigned i = 0; i < THREADS; i++)
+		cr_assert_eq(pthread_create(&threads[i], NULL, log_many, value), 0);
+	for (unsigned i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	sleep(1); /* the second of the site is over */
+	log_flush();
+	read_captured();
+	for (char *rest = text, *line; (line = strtok_r(rest, "\n", &rest)) != NULL;) {
+		json_t *json = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
+		const json_t *left_out = json_object_get(json, "left_out");
+
+		cr_assert_not_null(json, "%s", line);
+		n += left_out != NULL ? json_integer_value(left_out) : 1;
+		json_decref(json);
+	}
+	cr_assert_eq(n, THREADS * EVENTS);
 }
 
 Test(log, text_for_people)

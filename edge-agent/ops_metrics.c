@@ -1,0 +1,291 @@
+/* What /metrics says: the totals' numbers get their names. */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/version.h"
+#include "ops.h"
+
+/* ---- policies ---- */
+
+static void write_outcome(struct metrics_writer *w, const char *policy, const char *outcome,
+			  uint64_t value)
+{
+	const struct metric_label labels[] = {{"policy", policy}, {"outcome", outcome}};
+
+	metrics_sample(w, labels, 2, (double)value);
+}
+
+static void write_decisions(struct metrics_writer *w, const struct ops_policies *p)
+{
+	metrics_family(
+		w, "kova_decisions", METRIC_COUNTER, NULL,
+		"Decisions by policy and outcome. At most 1000 policies have lines of their own, "
+		"the others are summed up as (other).");
+	for (unsigned i = 0; i < p->n; i++) {
+		const char *name = p->of[i].name;
+		const struct policy_counts *n = &p->of[i].counts;
+
+		write_outcome(w, name, "allowed", n->allowed);
+		write_outcome(w, name, "refused", n->refused);
+		write_outcome(w, name, "outage", n->outage);
+		write_outcome(w, name, "shadow", n->shadow);
+	}
+}
+
+static void write_feedback(struct metrics_writer *w, const struct ops_policies *p)
+{
+	metrics_family(w, "kova_feedback", METRIC_COUNTER, NULL,
+		       "Feedback on requests elsewhere, by policy and outcome.");
+	for (unsigned i = 0; i < p->n; i++) {
+		write_outcome(w, p->of[i].name, "ok", p->of[i].counts.feedback_ok);
+		write_outcome(w, p->of[i].name, "error", p->of[i].counts.feedback_error);
+	}
+}
+
+static void write_policy_family(struct metrics_writer *w, const struct ops_policies *p,
+				const char *name, enum metric_type type, const char *help,
+				size_t counter_at)
+{
+	metrics_family(w, name, type, NULL, help);
+	for (unsigned i = 0; i < p->n; i++) {
+		const struct metric_label label = {"policy", p->of[i].name};
+		uint64_t value;
+
+		memcpy(&value, (const char *)&p->of[i].counts + counter_at, sizeof value);
+		metrics_sample(w, &label, 1, (double)value);
+	}
+}
+
+static void collect_policies(struct metrics_writer *w, const void *totals)
+{
+	const struct ops_policies *p = ((const struct ops_totals *)totals)->policies;
+
+	write_decisions(w, p);
+	write_policy_family(w, p, "kova_waiters", METRIC_GAUGE, "Callers who wait for their turn.",
+			    offsetof(struct policy_counts, waiters));
+	write_policy_family(w, p, "kova_waited", METRIC_COUNTER,
+			    "Requests that were admitted after waiting.",
+			    offsetof(struct policy_counts, waited));
+	write_policy_family(w, p, "kova_wait_timeouts", METRIC_COUNTER,
+			    "Requests that were refused when their time to wait was up.",
+			    offsetof(struct policy_counts, wait_timeouts));
+	write_policy_family(w, p, "kova_queue_full", METRIC_COUNTER,
+			    "Requests that were refused because max_queue callers waited already.",
+			    offsetof(struct policy_counts, queue_full));
+	write_policy_family(w, p, "kova_abandoned", METRIC_COUNTER,
+			    "Requests whose callers were gone before their answer.",
+			    offsetof(struct policy_counts, abandoned));
+	write_feedback(w, p);
+	write_policy_family(
+		w, p, "kova_feedback_holds", METRIC_COUNTER,
+		"Feedback that held its key: RETRYAFTER, or RESET with nothing remaining.",
+		offsetof(struct policy_counts, feedback_holds));
+	write_policy_family(w, p, "kova_breaker_opened", METRIC_COUNTER,
+			    "Circuit breakers of keys that feedback through this agent opened.",
+			    offsetof(struct policy_counts, breaker_opened));
+	write_policy_family(w, p, "kova_breaker_closed", METRIC_COUNTER,
+			    "Circuit breakers of keys that feedback through this agent closed.",
+			    offsetof(struct policy_counts, breaker_closed));
+}
+
+/* ---- the store, the engine, latency ---- */
+
+static void write_number(struct metrics_writer *w, const char *name, enum metric_type type,
+			 const char *unit, const char *help, double value)
+{
+	metrics_family(w, name, type, unit, help);
+	metrics_sample(w, NULL, 0, value);
+}
+
+static void collect_store(struct metrics_writer *w, const void *totals)
+{
+	const struct ops_totals *t = totals;
+	const struct {
+		const char *name, *help;
+		uint64_t value;
+	} counters[] = {
+		{"kova_redis_commands", "Commands sent to Redis.", t->redis.commands},
+		{"kova_redis_connects", "Connections to Redis that came up.", t->redis.connects},
+		{"kova_redis_disconnects", "Connections to Redis that were lost.",
+		 t->redis.disconnects},
+		{"kova_redis_timeouts", "Calls of Redis without an answer in time.",
+		 t->redis.timeouts},
+		{"kova_redis_redirects", "MOVED, ASK and TRYAGAIN of a Cluster.",
+		 t->redis.redirects},
+		{"kova_script_calls", "Calls of the decide script.", t->region.calls},
+		{"kova_script_operations", "Operations in those calls.", t->region.operations},
+		{"kova_script_loads", "Calls that had to bring the script along.",
+		 t->region.script_loads},
+		{"kova_lease_decisions", "Decisions from leased permits and remembered refusals.",
+		 t->leases.decisions},
+		{"kova_leases", "Leases granted to this agent.", t->leases.granted},
+		{"kova_leases_returned", "Leases of which something was given back.",
+		 t->leases.returned},
+		{"kova_redis_out_of_step", "Replies that belonged to another call.",
+		 t->region.out_of_step},
+	};
+
+	for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++)
+		write_number(w, counters[i].name, METRIC_COUNTER, NULL, counters[i].help,
+			     (double)counters[i].value);
+}
+
+static void collect_engine(struct metrics_writer *w, const void *totals)
+{
+	const struct ops_totals *t = totals;
+	const struct engine_health health = t->health;
+	const struct metric_label redis = {"part", "redis"}, durability = {"part", "durability"};
+
+	metrics_family(w, "kova_outage", METRIC_GAUGE, NULL,
+		       "1 while this part can not be reached, in whole or for some keys.");
+	metrics_sample(w, &redis, 1, health.shards_up < health.shards);
+	metrics_sample(w, &durability, 1, health.durable_shards_up < health.durable_shards);
+	write_number(w, "kova_redis_shards", METRIC_GAUGE, NULL, "Shards of the store.",
+		     health.shards);
+	write_number(w, "kova_redis_shards_up", METRIC_GAUGE, NULL, "Shards that can be asked.",
+		     health.shards_up);
+	write_number(w, "kova_requests_in_progress", METRIC_GAUGE, NULL,
+		     "Requests without an answer, waiters among them.", (double)health.requests);
+	write_number(w, "kova_outage_keys_full", METRIC_COUNTER, NULL,
+		     "Refusals in an outage because too many keys were asked for.",
+		     (double)t->outage_full);
+}
+
+static void collect_latency(struct metrics_writer *w, const void *totals)
+{
+	const struct ops_totals *t = totals;
+	static const char *const names[OPS_PROTOCOLS] = {[OPS_HTTP] = "http", [OPS_RESP] = "resp"};
+
+	metrics_family(w, "kova_request_duration_seconds", METRIC_HISTOGRAM, "seconds",
+		       "From a whole request to its answer, waiting included.");
+	for (unsigned i = 0; i < OPS_PROTOCOLS; i++) {
+		const struct metric_label label = {"protocol", names[i]};
+
+		metrics_histogram(w, &label, 1, &t->latency[i]);
+	}
+}
+
+/* ---- the process ---- */
+
+static unsigned count_open_files(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	unsigned n = 0;
+
+	if (dir == NULL)
+		return 0;
+	while (readdir(dir) != NULL)
+		n++;
+	closedir(dir);
+	return n >= 3 ? n - 3 : 0; /* `.`, `..` and the directory itself */
+}
+
+/* Pages of virtual and of resident memory. */
+static void read_memory(unsigned long *ret_virtual, unsigned long *ret_resident)
+{
+	FILE *file = fopen("/proc/self/statm", "re");
+
+	*ret_virtual = *ret_resident = 0;
+	if (file == NULL)
+		return;
+	if (fscanf(file, "%lu %lu", ret_virtual, ret_resident) != 2)
+		*ret_virtual = *ret_resident = 0;
+	fclose(file);
+}
+
+static double cpu_seconds(void)
+{
+	struct rusage usage;
+
+	if (getrusage(RUSAGE_SELF, &usage) != 0)
+		return 0;
+	return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+	       (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+}
+
+static void collect_process(struct metrics_writer *w, const void *totals)
+{
+	const struct ops_totals *t = totals;
+	const double page = (double)sysconf(_SC_PAGESIZE);
+	unsigned long virtual_pages, resident_pages;
+	struct rlimit files;
+
+	read_memory(&virtual_pages, &resident_pages);
+	write_number(w, "process_cpu_seconds", METRIC_COUNTER, "seconds",
+		     "CPU time, user and system.", cpu_seconds());
+	write_number(w, "process_start_time_seconds", METRIC_GAUGE, "seconds",
+		     "When the process started, since the epoch.", t->started_s);
+	write_number(w, "process_resident_memory_bytes", METRIC_GAUGE, "bytes", "Resident memory.",
+		     (double)resident_pages * page);
+	write_number(w, "process_virtual_memory_bytes", METRIC_GAUGE, "bytes", "Virtual memory.",
+		     (double)virtual_pages * page);
+	write_number(w, "process_open_fds", METRIC_GAUGE, NULL, "Open file descriptors.",
+		     count_open_files());
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0)
+		write_number(w, "process_max_fds", METRIC_GAUGE, NULL,
+			     "File descriptors that may be open.", (double)files.rlim_cur);
+}
+
+static void collect_build(struct metrics_writer *w, const void *totals)
+{
+	const struct metric_label version = {"version", KOVA_VERSION};
+
+	(void)totals;
+	metrics_family(w, "kova_build", METRIC_INFO, NULL, "What runs here.");
+	metrics_sample(w, &version, 1, 1);
+}
+
+/* ---- connections ---- */
+
+static void sample(struct metrics_writer *w, const char *label, const char *value, uint64_t number)
+{
+	struct metric_label labels[] = {{label, value}};
+
+	metrics_sample(w, labels, 1, (double)number);
+}
+
+static void collect_connections(struct metrics_writer *w, const void *totals)
+{
+	const struct ops_totals *t = totals;
+	const struct conn_counters *n = &t->conns;
+
+	metrics_family(w, "kova_connections", METRIC_GAUGE, NULL, "Client connections now.");
+	metrics_sample(w, NULL, 0, (double)t->connections);
+	metrics_family(w, "kova_connections_max", METRIC_GAUGE, NULL,
+		       "Most client connections at once.");
+	metrics_sample(w, NULL, 0, (double)t->max_clients);
+	metrics_family(w, "kova_connections_accepted", METRIC_COUNTER, NULL,
+		       "Client connections served.");
+	metrics_sample(w, NULL, 0, (double)n->accepted);
+	metrics_family(w, "kova_connections_refused", METRIC_COUNTER, NULL,
+		       "Client connections turned away.");
+	sample(w, "reason", "max_clients", n->refused_full);
+	sample(w, "reason", "accept_error", n->accept_errors);
+	metrics_family(w, "kova_connections_cut", METRIC_COUNTER, NULL,
+		       "Client connections closed by the agent.");
+	sample(w, "reason", "slow_reader", n->closed_slow);
+	sample(w, "reason", "timeout", n->closed_timeout);
+	sample(w, "reason", "memory", n->closed_memory);
+	metrics_family(w, "kova_reads_paused", METRIC_COUNTER, NULL,
+		       "How often reading from a client stopped for backpressure.");
+	metrics_sample(w, NULL, 0, (double)n->paused);
+	metrics_family(w, "kova_client_bytes", METRIC_COUNTER, "bytes",
+		       "Bytes from and to clients.");
+	sample(w, "direction", "in", n->bytes_in);
+	sample(w, "direction", "out", n->bytes_out);
+}
+
+void ops_metrics(const struct ops_totals *t, struct buf *out, bool openmetrics)
+{
+	static metrics_collector *const collectors[] = {
+		collect_build,   collect_policies, collect_store,       collect_engine,
+		collect_latency, collect_process,  collect_connections,
+	};
+
+	metrics_write(out, openmetrics, collectors, sizeof collectors / sizeof collectors[0], t);
+}
