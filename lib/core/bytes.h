@@ -31,6 +31,17 @@ static inline size_t slice_index(struct slice s, char c)
 	return at != NULL ? (size_t)(at - s.ptr) : s.len;
 }
 
+/* Takes what stands before the next `separator` off *rest, and the separator; all of it without one. */
+static inline struct slice slice_cut(struct slice *rest, char separator)
+{
+	struct slice part = {rest->ptr, slice_index(*rest, separator)};
+
+	*rest = part.len < rest->len
+			? (struct slice){rest->ptr + part.len + 1, rest->len - part.len - 1}
+			: (struct slice){NULL, 0};
+	return part;
+}
+
 static inline bool slice_equal(struct slice a, struct slice b)
 {
 	return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);

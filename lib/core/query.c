@@ -5,15 +5,12 @@
 bool query_next(struct slice *query, struct slice *ret_name, struct slice *ret_value)
 {
 	while (query->len != 0) {
-		size_t end = slice_index(*query, '&');
-		struct slice pair = {query->ptr, end};
+		struct slice pair = slice_cut(query, '&');
 
-		*query = slice_after(*query, end + 1);
 		if (pair.len == 0)
 			continue;
-		size_t equals = slice_index(pair, '=');
-		*ret_name = (struct slice){pair.ptr, equals};
-		*ret_value = slice_after(pair, equals + 1);
+		*ret_name = slice_cut(&pair, '=');
+		*ret_value = pair;
 		return true;
 	}
 	return false;

@@ -39,11 +39,7 @@ static struct slice trim(struct slice s)
 /* Takes what stands before the next `separator` off *rest, without blanks around it. */
 static struct slice next_part(struct slice *rest, char separator)
 {
-	size_t end = slice_index(*rest, separator);
-	struct slice part = {rest->ptr, end};
-
-	*rest = slice_after(*rest, end + 1);
-	return trim(part);
+	return trim(slice_cut(rest, separator));
 }
 
 struct slice http_request_media_type(const struct http_request *r)
