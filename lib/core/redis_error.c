@@ -60,22 +60,17 @@ kova_status redis_address_parse(struct slice text, struct slice *ret_host, uint1
 
 kova_status redis_redirect_parse(struct slice text, struct redis_redirect *ret_redirect)
 {
-	const char *first = memchr(text.ptr, ' ', text.len);
+	enum redis_error kind = redis_error_kind(text);
 	struct redis_redirect redirect;
 	uint64_t slot;
 
-	enum redis_error kind = redis_error_kind(text);
-	if (first == NULL || (kind != REDIS_ERROR_MOVED && kind != REDIS_ERROR_ASK))
+	if (kind != REDIS_ERROR_MOVED && kind != REDIS_ERROR_ASK)
 		return KOVA_EPROTO;
-	const char *end = text.ptr + text.len;
-	const char *second = memchr(first + 1, ' ', (size_t)(end - first - 1));
-	if (second == NULL)
-		return KOVA_EPROTO;
+	slice_cut(&text, ' ');
+	struct slice digits = slice_cut(&text, ' ');
 
-	struct slice digits = {first + 1, (size_t)(second - first - 1)};
-	struct slice address = {second + 1, (size_t)(end - second - 1)};
 	if (decimal_parse(digits, 16383, &slot) != KOVA_OK ||
-	    redis_address_parse(address, &redirect.host, &redirect.port) != KOVA_OK)
+	    redis_address_parse(text, &redirect.host, &redirect.port) != KOVA_OK)
 		return KOVA_EPROTO;
 	redirect.slot = (uint16_t)slot;
 	*ret_redirect = redirect;

@@ -95,9 +95,10 @@ static kova_status host_parse(struct slice text, struct redis_url *url, const ch
 	url->port = PORT_DEFAULT;
 	if (!bare && (text.len == 0 || redis_address_parse(text, &host, &url->port) != KOVA_OK))
 		return KOVA_EPROTO;
-	if (bare && host.ptr[0] == '[')
+	if (bare && host.ptr[0] == '[' && host.ptr[host.len - 1] == ']')
 		host = (struct slice){host.ptr + 1, host.len - 2};
 	if (host.len == 0 || memchr(host.ptr, '[', host.len) != NULL ||
+	    memchr(host.ptr, ']', host.len) != NULL ||
 	    (text.ptr[0] != '[' && memchr(host.ptr, ':', host.len) != NULL))
 		return KOVA_EPROTO;
 	return copy(host, &url->host);
