@@ -199,5 +199,7 @@ struct engine_health engine_health(const struct engine *e)
 
 	for (unsigned i = 0; i < h.shards; i++)
 		h.shards_up += redis_store_up(store, i);
+	if (h.shards_up == h.shards && !redis_store_is_whole(store))
+		h.shards++; /* the slots that nobody serves */
 	return h;
 }

@@ -3,7 +3,8 @@
  * once. `deny` refuses, `allow` admits, `local` enforces in memory this agent's part of the limit: the limit divided by
  * the most agents seen lately. A local state begins empty with each outage, so an outage that begins or ends
  * releases no burst; together the agents admit at most what the limit allows from then on, beside what the store admitted
- * before. When the store answers again, it is charged with what was admitted here, before it is asked anything else.
+ * before. When the store answers again, it is charged with what `local` and `allow` admitted here, before it is asked
+ * anything else.
  *
  * Of several policies the strictest speaks: one that denies refuses all.
  */
@@ -149,11 +150,14 @@ static void on_charged(kova_status status, const struct script_answer *answer, v
 	(void)data;
 }
 
+static uint16_t name_slot(const struct outage *o, struct slice name)
+{
+	return region_by_slot(o->engine->region) ? keyspace_slot(name) : 0;
+}
+
 static uint16_t slot_of(const struct outage *o, const struct local *l)
 {
-	if (!region_by_slot(o->engine->region))
-		return 0;
-	return keyspace_slot((struct slice){l->name, l->name_len});
+	return name_slot(o, (struct slice){l->name, l->name_len});
 }
 
 static void charge(struct outage *o, const struct local *l)
@@ -186,6 +190,7 @@ void outage_ended(struct outage *o)
 
 struct taken {
 	struct local *local;
+	bool counted_only; /* `allow`: it is charged, and decided nothing */
 	struct limiter_state before;
 };
 
@@ -232,6 +237,23 @@ static bool local_take(struct request_state *s, const struct check_ref *ref, str
 	return true;
 }
 
+/*
+ * What `allow` admits while the store is away is charged as well; of more keys than there is room for it is not, nor what it
+ * admits because a decision of the store did not get safe.
+ */
+static void count_allowed(struct request_state *s, const struct check_ref *ref, struct slice name,
+			  struct taken *ret_taken)
+{
+	struct outage *o = s->engine->outage;
+	struct local *l = NULL;
+
+	if (s->request.kind != REQUEST_PEEK && !region_up(s->engine->region, name_slot(o, name)))
+		l = local_get(o, name, ref->limit, region_now_us(s->engine->region));
+	*ret_taken = (struct taken){.local = l, .counted_only = true};
+	if (l != NULL)
+		l->admitted += ref->cost;
+}
+
 static void untake(const struct request_state *s, struct taken *taken, uint16_t n)
 {
 	while (n-- > 0) {
@@ -239,7 +261,8 @@ static void untake(const struct request_state *s, struct taken *taken, uint16_t 
 
 		if (l == NULL)
 			continue;
-		limiter_untake(&l->state, &taken[n].before, s->checks[n].cost);
+		if (!taken[n].counted_only)
+			limiter_untake(&l->state, &taken[n].before, s->checks[n].cost);
 		l->admitted -= s->checks[n].cost;
 	}
 }
@@ -253,7 +276,7 @@ static void answer_local(struct answer *a, const struct check_ref *ref,
 	resolve_answer(a, ref, &as_script, allowed);
 }
 
-/* All checks of `local` policies or none. */
+/* All checks of `local` policies or none; those of `allow` are counted. */
 static bool take_local(struct request_state *s, struct taken *taken)
 {
 	struct answer *a = &s->request.answer;
@@ -263,14 +286,18 @@ static bool take_local(struct request_state *s, struct taken *taken)
 	for (i = 0; i < s->n_checks && allowed; i++) {
 		const struct check_ref *ref = &s->checks[i];
 		struct limiter_verdict said = {.wait_us = (int64_t)HEARTBEAT_MS * 1000};
-		char name[KEYSPACE_NAME_MAX];
+		char text[KEYSPACE_NAME_MAX];
+		struct slice name = {text, 0};
 
 		taken[i] = (struct taken){0};
-		if (action_of(ref) != OUTAGE_LOCAL)
+		if (action_of(ref) == OUTAGE_DENY)
 			continue;
-		allowed = local_take(s, ref, (struct slice){name, resolve_name(s, ref, name)},
-				     &taken[i], &said) ||
-			  ref->policy->shadow;
+		name.len = resolve_name(s, ref, text);
+		if (action_of(ref) == OUTAGE_ALLOW) {
+			count_allowed(s, ref, name, &taken[i]);
+			continue;
+		}
+		allowed = local_take(s, ref, name, &taken[i], &said) || ref->policy->shadow;
 		if (!allowed || a->policy[0] == '\0' || said.remaining < a->remaining)
 			answer_local(a, ref, &said, allowed);
 	}

@@ -7,7 +7,8 @@
  * small without load and grow with it, and what is asked beyond what Redis can do waits here: a call's time-out
  * is about that call alone, and a flood is not mistaken for a server that is away.
  *
- * Failures: NOSCRIPT (nothing was done): sent again with the body. Any other error reply: KOVA_EREPLY. A reply
+ * Failures: NOSCRIPT (nothing was done): sent again with the body. Any other error reply: KOVA_EREPLY (NOPERM and
+ * the like: the store is told to find out when we may again). A reply
  * that is not this call's, by its nonce, means that the stream lost one: the connection is dropped. No connection, no
  * answer in time: the store's status. Every path ends in batch_fail() or batch_answer(), exactly once.
  */
@@ -18,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/redis_error.h"
 #include "io/log.h"
 
 enum {
@@ -213,6 +215,8 @@ static void on_error_reply(struct batch *b, const char *text)
 	}
 	log_event(LOG_WARN, "redis_refused", "the store refused a call",
 		  LOG_TEXT_FIELD("why", text));
+	if (redis_error_kind(slice_of(text)) == REDIS_ERROR_FORBIDDEN)
+		redis_store_doubt_writes(b->region->store, b->slot, text);
 	batch_fail(b, KOVA_EREPLY);
 }
 

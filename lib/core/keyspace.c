@@ -165,3 +165,23 @@ uint16_t keyspace_slot(struct slice name)
 {
 	return crc16(hash_tag(name)) % 16384;
 }
+
+/* Nearly every number below 2^18 is needed for one slot or another. */
+void keyspace_probe(uint16_t slot, char ret_name[static KEYSPACE_PROBE_MAX])
+{
+	static const char start[] = "k:probe{";
+
+	for (uint32_t n = 0;; n++) {
+		char digits[10];
+		size_t len = sizeof start - 1, n_digits = 0;
+
+		memcpy(ret_name, start, len);
+		for (uint32_t rest = n; rest > 0 || n_digits == 0; rest /= 10)
+			digits[n_digits++] = (char)('0' + rest % 10);
+		while (n_digits > 0)
+			ret_name[len++] = digits[--n_digits];
+		memcpy(ret_name + len, "}", sizeof "}");
+		if (keyspace_slot((struct slice){ret_name, len + 1}) == slot)
+			return;
+	}
+}

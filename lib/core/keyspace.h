@@ -12,7 +12,7 @@
 #include "core/limit.h"
 #include "core/request_bounds.h"
 
-enum { KEYSPACE_NAME_MAX = 3 * REQUEST_KEY_MAX + 512 };
+enum { KEYSPACE_NAME_MAX = 3 * REQUEST_KEY_MAX + 512, KEYSPACE_PROBE_MAX = 32 };
 
 /* The part of `key` up to its first '/', all of it if there is none. */
 struct slice keyspace_root(struct slice key);
@@ -30,6 +30,9 @@ size_t keyspace_receipt(struct slice root, struct slice nonce, char *ret_name);
 
 /* `k:i{T}<len>:<id>`; the caller appends the pairs. `id`: 1..REQUEST_ID_MAX bytes. */
 size_t keyspace_id(struct slice root, struct slice id, char *ret_name);
+
+/* `k:probe{n}`, NUL-terminated, a key of `slot` (0..16383) that no other function here names. */
+void keyspace_probe(uint16_t slot, char ret_name[static KEYSPACE_PROBE_MAX]);
 
 /* CRC16 of the hash tag modulo 16384 (Redis Cluster specification). */
 uint16_t keyspace_slot(struct slice name);

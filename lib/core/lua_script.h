@@ -12,3 +12,4 @@ struct lua_script {
 
 extern const struct lua_script lua_decide;    /* core/script.h builds its calls */
 extern const struct lua_script lua_heartbeat; /* the agents that live */
+extern const struct lua_script lua_probe;     /* whether writes work again */

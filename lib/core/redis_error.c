@@ -5,10 +5,10 @@
 #include "core/decimal.h"
 #include "core/host_port.h"
 
-static bool starts_with(struct slice text, struct slice word)
+static bool starts_with(struct slice text, struct slice words)
 {
-	return text.len >= word.len && memcmp(text.ptr, word.ptr, word.len) == 0 &&
-	       (text.len == word.len || text.ptr[word.len] == ' ');
+	return text.len >= words.len && memcmp(text.ptr, words.ptr, words.len) == 0 &&
+	       (text.len == words.len || text.ptr[words.len] == ' ');
 }
 
 static bool contains(struct slice text, struct slice word)
@@ -19,10 +19,30 @@ static bool contains(struct slice text, struct slice word)
 	return false;
 }
 
+/* Before Redis 7 a script's error carries the server's own behind a dash. */
+static enum redis_error kind_within(struct slice text)
+{
+	static const struct {
+		const char *words;
+		enum redis_error kind;
+	} kinds[] = {
+		{"-READONLY ", REDIS_ERROR_READONLY},
+		{"-MISCONF ", REDIS_ERROR_UNREADY},
+		{"-OOM ", REDIS_ERROR_UNWRITABLE},
+		{"-NOREPLICAS ", REDIS_ERROR_UNWRITABLE},
+		{"The user executing the script can't ", REDIS_ERROR_FORBIDDEN},
+	};
+
+	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+		if (contains(text, slice_of(kinds[i].words)))
+			return kinds[i].kind;
+	return REDIS_ERROR_OTHER;
+}
+
 enum redis_error redis_error_kind(struct slice text)
 {
 	static const struct {
-		const char *word;
+		const char *words;
 		enum redis_error kind;
 	} kinds[] = {
 		{"READONLY", REDIS_ERROR_READONLY},
@@ -30,6 +50,12 @@ enum redis_error redis_error_kind(struct slice text)
 		{"MASTERDOWN", REDIS_ERROR_UNREADY},
 		{"BUSY", REDIS_ERROR_UNREADY},
 		{"MISCONF", REDIS_ERROR_UNREADY},
+		{"OOM", REDIS_ERROR_UNWRITABLE},
+		{"NOREPLICAS", REDIS_ERROR_UNWRITABLE},
+		{"NOPERM", REDIS_ERROR_FORBIDDEN},
+		{"ERR unknown command", REDIS_ERROR_FORBIDDEN},
+		{"ERR ACL failure in script:", REDIS_ERROR_FORBIDDEN},
+		{"NOAUTH", REDIS_ERROR_LOGGED_OUT},
 		{"MOVED", REDIS_ERROR_MOVED},
 		{"ASK", REDIS_ERROR_ASK},
 		{"TRYAGAIN", REDIS_ERROR_TRYAGAIN},
@@ -37,14 +63,9 @@ enum redis_error redis_error_kind(struct slice text)
 	};
 
 	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-		if (starts_with(text, slice_of(kinds[i].word)))
+		if (starts_with(text, slice_of(kinds[i].words)))
 			return kinds[i].kind;
-	/* Before Redis 7 a script's error carries the server's own behind a dash. */
-	if (starts_with(text, SLICE("ERR")) && contains(text, SLICE("-READONLY ")))
-		return REDIS_ERROR_READONLY;
-	if (starts_with(text, SLICE("ERR")) && contains(text, SLICE("-MISCONF ")))
-		return REDIS_ERROR_UNREADY;
-	return REDIS_ERROR_OTHER;
+	return starts_with(text, SLICE("ERR")) ? kind_within(text) : REDIS_ERROR_OTHER;
 }
 
 kova_status redis_address_parse(struct slice text, struct slice *ret_host, uint16_t *ret_port)

@@ -11,6 +11,11 @@ enum redis_error {
 	REDIS_ERROR_READONLY, /* a replica: nothing was executed */
 	/* LOADING, MASTERDOWN, BUSY, MISCONF (its disk is full): nothing was executed, try later */
 	REDIS_ERROR_UNREADY,
+	/* OOM, NOREPLICAS: no write was executed, and none will be for now, though PING is answered */
+	REDIS_ERROR_UNWRITABLE,
+	/* NOPERM, or a command that the server does not know: we may not do this; others, maybe */
+	REDIS_ERROR_FORBIDDEN,
+	REDIS_ERROR_LOGGED_OUT,  /* NOAUTH: nothing was executed, log in anew */
 	REDIS_ERROR_MOVED,       /* the slot is served elsewhere for good: nothing was executed */
 	REDIS_ERROR_ASK,         /* … for this once */
 	REDIS_ERROR_TRYAGAIN,    /* keys are on the way to another node: nothing was executed */

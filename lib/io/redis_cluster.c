@@ -3,7 +3,8 @@
  * MOVED: the map is mended, the call goes to the new owner. ASK: ASKING and the call go to the
  * other node, this once. TRYAGAIN, CLUSTERDOWN, a redirect to a node that is not connected yet, too
  * many redirects: the call is parked and tried again every few milliseconds until its time is up;
- * then the caller gets the last error reply. All of these say that nothing was executed, so sending
+ * then the caller gets the last error reply, and if it was redirected all the time its slot counts as unserved until the
+ * map has been read again. All of these say that nothing was executed, so sending
  * again is safe.
  * A time-out and a lost connection leave that open: the call ends, it is never sent again.
  * Every call ends in finish(), once.
@@ -204,13 +205,20 @@ static void finish(struct cluster_call *call, kova_status status, const redisRep
 	on_reply(status, reply, data);
 }
 
-/* Its time is up, and we know that it was not executed. */
+/*
+ * Its time is up, and we know that it was not executed. One that went round in circles is not to cost every call of its
+ * slot a time-out: nobody serves the slot until the map has been read again.
+ */
 static void finish_unexecuted(struct cluster_call *call)
 {
 	char error[sizeof call->error];
 	redis_store_reply *on_reply = call->on_reply;
 	void *data = call->data;
 
+	if (call->redirects > REDIRECTS_AT_ONCE) {
+		cluster_map_move(&call->c->map, call->slot, NULL);
+		refresh_in(call->c, REFRESH_BROKEN_MS);
+	}
 	memcpy(error, call->error, sizeof error);
 	free(call);
 	const redisReply reply = {.type = REDIS_REPLY_ERROR, .str = error, .len = strlen(error)};
@@ -330,7 +338,14 @@ static void on_error(struct cluster_call *call, struct cluster_node *node, const
 	case REDIS_ERROR_UNREADY:
 		redis_link_doubt(node->link, reply->str);
 		break;
+	case REDIS_ERROR_UNWRITABLE:
+		redis_link_doubt_writes(node->link, reply->str, call->slot);
+		break;
+	case REDIS_ERROR_LOGGED_OUT:
+		redis_link_drop(node->link, reply->str);
+		break;
 	case REDIS_ERROR_READONLY:
+	case REDIS_ERROR_FORBIDDEN:
 	case REDIS_ERROR_OTHER:
 		break;
 	}
@@ -557,4 +572,15 @@ void redis_cluster_reset(struct redis_cluster *c, uint16_t slot, const char *why
 {
 	if (c->map.owner[slot] != NULL)
 		redis_link_drop(c->map.owner[slot]->link, why);
+}
+
+void redis_cluster_doubt_writes(struct redis_cluster *c, uint16_t slot, const char *why)
+{
+	if (c->map.owner[slot] != NULL)
+		redis_link_doubt_writes(c->map.owner[slot]->link, why, slot);
+}
+
+bool redis_cluster_is_whole(const struct redis_cluster *c)
+{
+	return cluster_map_is_whole(&c->map);
 }

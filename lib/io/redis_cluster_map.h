@@ -50,7 +50,7 @@ bool cluster_node_up(const struct cluster_node *node);
 /* Tells on_changed if the node's shard is up now and was not, or the other way round. */
 void cluster_node_report(struct cluster_node *node, const char *why);
 
-/* `slot` is served by `node` from now on. */
+/* `slot` is served by `node` from now on; NULL: by nobody. */
 void cluster_map_move(struct cluster_map *map, uint16_t slot, struct cluster_node *node);
 
 /*

@@ -2,7 +2,7 @@
  * Happy path: waiting → (resolving) → connecting: TCP, TLS, AUTH, SELECT, ROLE, PING → up.
  * A failure on the way, a lost connection, redis_link_drop(): lost(), and connecting again after a
  * back-off. A command that is not answered in time, or an error like LOADING: probing, until a PING
- * is answered in time; when nothing at all is heard for a while, the connection is dropped.
+ * is answered in time; an error like OOM, of which PING knows nothing: probing, until a write is; when nothing at all is heard for a while, the connection is dropped.
  *
  * Every command that hiredis accepted is a link_call. hiredis calls on_hiredis_reply() exactly once
  * for each, at the latest when it frees the context; that frees the call, and tells its owner
@@ -20,6 +20,7 @@
 
 #include "core/backoff.h"
 #include "io/redis_guard.h"
+#include "io/redis_probe.h"
 #include "io/redis_resolve.h"
 #include "io/redis_store.h"
 #include "io/redis_tls.h"
@@ -27,7 +28,7 @@
 
 enum {
 	RETRY_MIN_MS = 50,
-	RETRY_MAX_MS = 2000,
+	RETRY_MAX_MS = 700, /* a server that is back is found within a second */
 	PROBE_MAX_MS = 500,
 	STABLE_MS =
 		2000, /* up for so long: the next loss is a new trouble, not the same one again */
@@ -75,14 +76,15 @@ struct redis_link {
 	uint64_t
 		at_ms; /* waiting: connect; connecting: give up; probing: send a PING; else NEVER */
 	enum { NOT_YET, REPORTED_DOWN, REPORTED_UP } reported;
-	struct backoff retry, probe;
-	bool hurry; /* lost on purpose: connect again at once */
+	struct backoff retry, patience; /* between attempts; between probes */
+	bool hurry;                     /* lost on purpose: connect again at once */
 	uint64_t up_since_ms;
 
 	redisAsyncContext *ac; /* NULL: none, or hiredis is freeing it */
 	struct redis_uv *uv;
 	bool doomed; /* to be dropped in the next turn */
 	bool probing;
+	struct redis_probe probe;
 	struct redis_guard guard; /* counts the replies */
 	unsigned in_flight;       /* link_calls */
 	uint64_t in_time_ms;      /* when a reply last came in time */
@@ -221,18 +223,11 @@ static void heard(struct redis_link *link, bool in_time)
 
 static redis_link_reply on_probe;
 
-#define PROBE_TEXT "kova-probe-" /* with the probe's deadline, which no two share */
-
 /* A reply is another call's: one was lost on the way, and each that follows comes to the call before its own. A probe's
- * reply says which one it answers; the commands' replies are for their owners to judge. */
+ * number is its deadline, which no two share; the commands' replies are for their owners to judge. */
 static bool is_out_of_step(const struct link_call *call, const redisReply *reply)
 {
-	size_t len = sizeof PROBE_TEXT - 1;
-	uint64_t own = call->on_reply == on_probe ? call->deadline_ms : 0;
-
-	return reply->type == REDIS_REPLY_STRING && reply->len > len &&
-	       memcmp(reply->str, PROBE_TEXT, len) == 0 &&
-	       strtoull(reply->str + len, NULL, 10) != own;
+	return redis_probe_is_astray(reply, call->on_reply == on_probe ? call->deadline_ms : 0);
 }
 
 static void on_hiredis_reply(redisAsyncContext *ac, void *reply_, void *data)
@@ -290,12 +285,12 @@ static kova_status send_command(struct redis_link *link, struct slice command, u
 static kova_status send_words(struct redis_link *link, const char *const *argv,
 			      uint64_t deadline_ms, redis_link_reply *on_reply)
 {
-	const char *words[4];
+	const char *words[REDIS_PROBE_WORDS];
 	char *command = NULL;
 	int n = 0;
 
 	while (argv[n] != NULL) {
-		assert(n < 4);
+		assert(n < REDIS_PROBE_WORDS);
 		words[n] = argv[n];
 		n++;
 	}
@@ -324,6 +319,7 @@ static void lost(struct redis_link *link, const char *why)
 	link->ac = NULL;
 	link->uv = NULL;
 	link->doomed = link->probing = false;
+	link->probe = (struct redis_probe){0};
 	say_why(link, why);
 	wait_until(link, link->hurry ? now : now + backoff_next(&link->retry));
 	link->hurry = false;
@@ -392,27 +388,17 @@ static void enter_up(struct redis_link *link)
 		link->up_since_ms = now;
 	}
 	link->state = LINK_UP;
+	link->probe = (struct redis_probe){0};
 	link->in_time_ms = link->silent_ms = now;
 	link->at_ms = NEVER;
 	say_why(link, "connected");
 	report(link, true);
 }
 
-static bool error_is(const redisReply *reply, const char *word)
-{
-	return strncmp(reply->str, word, strlen(word)) == 0;
-}
-
 static void refuse(struct redis_link *link, const char *command, const redisReply *reply)
 {
 	snprintf(link->why, sizeof link->why, "%s: %s", command, reply->str);
 	disconnect(link, link->why);
-}
-
-/* A user who may not PING is logged in all the same. */
-static bool is_pong(kova_status status, const redisReply *reply)
-{
-	return status == KOVA_OK || (status == KOVA_EREPLY && error_is(reply, "NOPERM"));
 }
 
 static void on_auth(kova_status status, const redisReply *reply, void *data)
@@ -444,7 +430,7 @@ static void on_last(kova_status status, const redisReply *reply, void *data)
 
 	if (link->state != LINK_CONNECTING)
 		return;
-	if (is_pong(status, reply))
+	if (redis_is_pong(status, reply))
 		enter_up(link);
 	else if (status == KOVA_EREPLY)
 		refuse(link, "PING", reply);
@@ -582,14 +568,22 @@ static void give_up_connecting(struct redis_link *link)
 static void on_probe(kova_status status, const redisReply *reply, void *data)
 {
 	struct redis_link *link = data;
+	uint64_t now = uv_now(link->loop);
 
 	if (link->state != LINK_PROBING)
 		return;
 	link->probing = false;
-	if (is_pong(status, reply))
+	switch (redis_probe_judge(&link->probe, status, reply, !link->options.want_master)) {
+	case REDIS_PROBE_WELL:
 		enter_up(link);
-	else
-		wait_until(link, uv_now(link->loop) + backoff_next(&link->probe));
+		break;
+	case REDIS_PROBE_ASK_AGAIN:
+		wait_until(link, now);
+		break;
+	case REDIS_PROBE_ILL:
+		wait_until(link, now + backoff_next(&link->patience));
+		break;
+	}
 }
 
 static void probe(struct redis_link *link, uint64_t now)
@@ -600,13 +594,12 @@ static void probe(struct redis_link *link, uint64_t now)
 		disconnect(link, link->why);
 	} else if (!link->probing && now >= link->at_ms) {
 		uint64_t deadline_ms = now + link->options.timeout_ms;
-		char text[sizeof PROBE_TEXT + 20];
+		struct redis_probe_command command;
 
-		snprintf(text, sizeof text, PROBE_TEXT "%llu", (unsigned long long)deadline_ms);
 		link->at_ms = NEVER;
 		link->probing = true;
-		if (send_words(link, (const char *[]){"PING", text, NULL}, deadline_ms, on_probe) !=
-		    KOVA_OK)
+		redis_probe_write(&link->probe, deadline_ms, &command);
+		if (send_words(link, command.words, deadline_ms, on_probe) != KOVA_OK)
 			on_probe(KOVA_ENOMEM, NULL, link);
 	}
 }
@@ -617,7 +610,7 @@ static void doubt(struct redis_link *link)
 
 	link->state = LINK_PROBING;
 	link->silent_ms = now;
-	backoff_reset(&link->probe);
+	backoff_reset(&link->patience);
 	wait_until(link, now);
 	report(link, false);
 }
@@ -708,7 +701,7 @@ struct redis_link *redis_link_new(uv_loop_t *loop, const struct redis_link_optio
 	link->handles_open = 2;
 	link->waiting.prev = link->waiting.next = &link->waiting;
 	backoff_init(&link->retry, RETRY_MIN_MS, RETRY_MAX_MS, random_seed());
-	backoff_init(&link->probe, RETRY_MIN_MS, PROBE_MAX_MS, random_seed());
+	backoff_init(&link->patience, RETRY_MIN_MS, PROBE_MAX_MS, random_seed());
 	link->armed_ms = NEVER;
 	wait_until(link, uv_now(loop));
 	return link;
@@ -762,6 +755,14 @@ void redis_link_doubt(struct redis_link *link, const char *why)
 		return;
 	say_why(link, why);
 	doubt(link);
+}
+
+void redis_link_doubt_writes(struct redis_link *link, const char *why, uint16_t slot)
+{
+	if (!redis_link_up(link))
+		return;
+	link->probe = (struct redis_probe){.writes = true, .slot = slot};
+	redis_link_doubt(link, why);
 }
 
 bool redis_link_retarget(struct redis_link *link, const char *host, uint16_t port)

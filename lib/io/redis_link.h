@@ -7,8 +7,8 @@
  * was executed.
  *
  * The link is *up* while commands are answered in time. When one is not, and nothing else was
- * either, it is down at once, takes no more commands, and asks with PING until it is answered in
- * time again. So a server that is stopped costs its callers one time-out, not one a request.
+ * either, it is down at once, takes no more commands, and asks with PING (or with a write, when it is
+ * writes that the server refuses) until it is answered in time again. So a server that is stopped costs its callers one time-out, not one a request.
  */
 #pragma once
 
@@ -89,6 +89,12 @@ void redis_link_drop(struct redis_link *link, const char *why);
  * The server said that it can't serve now: down, and probed until it answers PING without an error.
  */
 void redis_link_doubt(struct redis_link *link, const char *why);
+
+/*
+ * The server refuses what PING says nothing about (a write, a script): down, and probed by a script that writes to a key
+ * of `slot` until it may. Where the link is a Cluster's (no want_master), a server that has the slot no more is up: its calls tell.
+ */
+void redis_link_doubt_writes(struct redis_link *link, const char *why, uint16_t slot);
 
 /*
  * Connects to another server from now on; commands under way end with KOVA_ECONN. False: out of

@@ -3,7 +3,7 @@
  * file; everything else is one link, whose address the sentinels may change.
  *
  * A call on the link: link up → sent → the reply, looked at for what it says about the server
- * (READONLY: find the master; LOADING and its like: probe) → the caller. Link down → KOVA_ECONN in
+ * (READONLY: find the master; LOADING, OOM and their like: probe) → the caller. Link down → KOVA_ECONN in
  * the next turn. Nothing is sent twice.
  */
 #include "io/redis_store.h"
@@ -45,6 +45,7 @@ struct redis_store {
 /* One call on the link. */
 struct store_call {
 	struct redis_store *store;
+	uint16_t slot;
 	redis_store_reply *on_reply;
 	void *data;
 };
@@ -85,19 +86,26 @@ static void on_link_changed(bool up, const char *why, void *data)
 }
 
 /* What an error reply says about the server, whatever it says about the command. */
-static void judge_error(struct redis_store *s, const struct redisReply *reply)
+static void judge_error(struct redis_store *s, uint16_t slot, const struct redisReply *reply)
 {
 	switch (redis_error_kind((struct slice){reply->str, reply->len})) {
 	case REDIS_ERROR_READONLY:
 		redis_link_drop(s->link, "READONLY: the server is a replica now");
 		break;
+	case REDIS_ERROR_LOGGED_OUT:
+		redis_link_drop(s->link, reply->str);
+		break;
 	case REDIS_ERROR_UNREADY:
 		redis_link_doubt(s->link, reply->str);
 		break;
-	case REDIS_ERROR_MOVED:
+	case REDIS_ERROR_MOVED: /* a Cluster's node, which we don't take it for */
 	case REDIS_ERROR_ASK:
 	case REDIS_ERROR_TRYAGAIN:
 	case REDIS_ERROR_CLUSTERDOWN:
+	case REDIS_ERROR_UNWRITABLE:
+		redis_link_doubt_writes(s->link, reply->str, slot);
+		break;
+	case REDIS_ERROR_FORBIDDEN:
 	case REDIS_ERROR_OTHER:
 		break;
 	}
@@ -109,12 +117,12 @@ static void on_link_reply(kova_status status, const struct redisReply *reply, vo
 
 	free(data);
 	if (status == KOVA_EREPLY && !call.store->closing)
-		judge_error(call.store, reply);
+		judge_error(call.store, call.slot, reply);
 	call.on_reply(status, reply, call.data);
 }
 
-static void link_call(struct redis_store *s, struct slice command, redis_store_reply *on_reply,
-		      void *data)
+static void link_call(struct redis_store *s, uint16_t slot, struct slice command,
+		      redis_store_reply *on_reply, void *data)
 {
 	struct store_call *call;
 
@@ -127,7 +135,7 @@ static void link_call(struct redis_store *s, struct slice command, redis_store_r
 		redis_later_add(&s->later, KOVA_ENOMEM, on_reply, data);
 		return;
 	}
-	*call = (struct store_call){s, on_reply, data};
+	*call = (struct store_call){s, slot, on_reply, data};
 	kova_status status = redis_link_call(s->link, command, uv_now(s->loop) + s->timeout_ms,
 					     on_link_reply, call);
 	if (status != KOVA_OK) {
@@ -339,7 +347,7 @@ void redis_store_call(struct redis_store *s, uint16_t slot, struct slice command
 	else if (s->cluster != NULL)
 		redis_cluster_call(s->cluster, slot, command, on_reply, data);
 	else
-		link_call(s, command, on_reply, data);
+		link_call(s, slot, command, on_reply, data);
 }
 
 void redis_store_reset(struct redis_store *s, uint16_t slot, const char *why)
@@ -348,6 +356,21 @@ void redis_store_reset(struct redis_store *s, uint16_t slot, const char *why)
 		redis_cluster_reset(s->cluster, slot, why);
 	else if (s->link != NULL)
 		redis_link_drop(s->link, why);
+}
+
+void redis_store_doubt_writes(struct redis_store *s, uint16_t slot, const char *why)
+{
+	if (s->cluster != NULL)
+		redis_cluster_doubt_writes(s->cluster, slot, why);
+	else if (s->link != NULL)
+		redis_link_doubt_writes(s->link, why, slot);
+}
+
+bool redis_store_is_whole(const struct redis_store *s)
+{
+	if (s->cluster != NULL)
+		return redis_cluster_is_whole(s->cluster);
+	return redis_store_up(s, 0);
 }
 
 struct redis_counters redis_store_counters(const struct redis_store *s)

@@ -34,7 +34,8 @@ struct redis_store;
 
 /*
  * `reply` is NULL unless status is KOVA_OK or KOVA_EREPLY (an error reply, in reply->str; when it is
- * MOVED, ASK, TRYAGAIN, CLUSTERDOWN, READONLY, LOADING, MASTERDOWN, BUSY or MISCONF nothing was executed); it is
+ * MOVED, ASK, TRYAGAIN, CLUSTERDOWN, READONLY, LOADING, MASTERDOWN, BUSY, MISCONF, NOAUTH or NOPERM nothing was
+ * executed, with OOM and NOREPLICAS no write); it is
  * freed after the callback. KOVA_ETIMEDOUT, KOVA_ECONN and KOVA_ECLOSED of a call that was sent leave
  * open whether it was executed: it is never sent again here.
  */
@@ -63,6 +64,8 @@ unsigned redis_store_shard(const struct redis_store *s, uint16_t slot);
 bool redis_store_up(const struct redis_store *s, unsigned shard);
 /* Number of shards known now: at least 1. */
 unsigned redis_store_shards(const struct redis_store *s);
+/* Whether all of it can be asked: every shard is up, and every slot has one. */
+bool redis_store_is_whole(const struct redis_store *s);
 
 /*
  * Sends `command`, a whole RESP command (copied), to the shard of `slot`. When that is not connected the
@@ -73,6 +76,8 @@ void redis_store_call(struct redis_store *s, uint16_t slot, struct slice command
 		      redis_store_reply *on_reply, void *data);
 /* The stream of this slot's shard is out of step (a reply was lost): drop the connection. */
 void redis_store_reset(struct redis_store *s, uint16_t slot, const char *why);
+/* The shard of this slot refused what we need: down, and probed until a script may write there again. */
+void redis_store_doubt_writes(struct redis_store *s, uint16_t slot, const char *why);
 
 /* Counters for metrics: commands sent, reconnects, time-outs. */
 struct redis_counters {
