@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/adaptive.h"
 #include "core/breaker.h"
 #include "core/bytes.h"
 #include "core/limit.h"
@@ -60,6 +61,8 @@ struct policy {
 	} lease;
 	bool has_breaker;
 	struct breaker_rule breaker;
+	bool has_adaptive; /* the limits of the last level */
+	struct adaptive_rule adaptive;
 	struct level *levels;
 	struct policy_stats *stats;
 };

@@ -359,7 +359,7 @@ static void answered_amount(struct request_state *s)
 
 static void fed_back(struct request_state *s)
 {
-	feedback_heard(s, (enum breaker_change)s->groups[0].answer.amount);
+	feedback_heard(s, &s->groups[0].answer);
 	request_done(s);
 }
 

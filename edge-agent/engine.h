@@ -46,7 +46,8 @@ struct check_ref {
 	uint64_t cost;
 	uint8_t pair;
 	uint8_t level_index;
-	const struct breaker_rule *breaker; /* NULL: none looks at this check */
+	const struct breaker_rule *breaker;   /* NULL: none looks at this check */
+	const struct adaptive_rule *adaptive; /* NULL: its limit is as it says */
 };
 
 /* The pairs of one Cluster slot (all pairs, without a Cluster): one operation of the script. */

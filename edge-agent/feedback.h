@@ -1,7 +1,7 @@
 /* Feedback on what became of requests elsewhere: what it means for this agent (docs/feedback.md). */
 #pragma once
 
-#include "core/breaker.h"
+#include "core/script.h"
 #include "request.h"
 
 struct request_state;
@@ -16,4 +16,4 @@ enum request_error feedback_check(struct request_state *s, const char **ret_mess
 void feedback_begins(struct request_state *s);
 
 /* The region knows it, and says what it changed. */
-void feedback_heard(struct request_state *s, enum breaker_change change);
+void feedback_heard(struct request_state *s, const struct script_answer *said);

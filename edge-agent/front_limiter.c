@@ -592,6 +592,8 @@ static void serve_feedback(struct http_call *c, const struct feedback_body *body
 		(struct request_pair){.policy = body->policy, .key = body->key, .cost = 1};
 	r->feedback = (struct request_feedback){
 		.ok = body->ok,
+		.status = body->status != CONF_ABSENT ? (uint16_t)body->status : 0,
+		.latency_ms = body->latency_ms != CONF_ABSENT ? (uint64_t)body->latency_ms : 0,
 		.retry_after = retry_after,
 		.has_remaining = body->remaining != CONF_ABSENT,
 		.remaining = body->remaining != CONF_ABSENT ? (uint64_t)body->remaining : 0,

@@ -9,7 +9,7 @@ bool lease_terms_allow(const struct request_state *s)
 		enum algorithm a = ref->limit->algorithm;
 
 		if (ref->policy->shadow || ref->policy->lease.off || ref->policy->has_breaker ||
-		    ref->level->has_slots ||
+		    ref->policy->has_adaptive || ref->level->has_slots ||
 		    (a != ALGORITHM_TOKEN_BUCKET && a != ALGORITHM_SLIDING_WINDOW &&
 		     a != ALGORITHM_CALENDAR))
 			return false;

@@ -91,6 +91,12 @@ static void collect_policies(struct metrics_writer *w, const void *totals)
 	write_policy_family(w, p, "kova_breaker_closed", METRIC_COUNTER,
 			    "Circuit breakers of keys that feedback through this agent closed.",
 			    offsetof(struct policy_counts, breaker_closed));
+	write_policy_family(w, p, "kova_adaptive_raised", METRIC_COUNTER,
+			    "Adaptive limits of keys that feedback through this agent raised.",
+			    offsetof(struct policy_counts, adaptive_raised));
+	write_policy_family(w, p, "kova_adaptive_lowered", METRIC_COUNTER,
+			    "Adaptive limits of keys that feedback through this agent lowered.",
+			    offsetof(struct policy_counts, adaptive_lowered));
 }
 
 /* ---- the store, the engine, latency ---- */

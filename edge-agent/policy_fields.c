@@ -2,6 +2,7 @@
 
 #include <stddef.h>
 
+#include "core/adaptive.h"
 #include "core/breaker.h"
 #include "core/request_bounds.h"
 
@@ -191,6 +192,71 @@ const struct conf_table breaker_table = {
 	.n_options = COUNT(breaker_options),
 };
 
+static const char *const adaptive_modes[] = {"aimd", "gradient", NULL};
+
+static const struct conf_option adaptive_options[] = {
+	{.name = "mode",
+	 .type = CONF_ENUM,
+	 .at = offsetof(struct adaptive_fields, mode),
+	 .fallback = "aimd",
+	 .values = adaptive_modes,
+	 .text = "what lowers the limit: errors; or also latency that grows (`gradient`; needs "
+		 "feedback with latency to rise, too)"},
+	{.name = "min",
+	 .type = CONF_INT,
+	 .at = offsetof(struct adaptive_fields, min),
+	 .fallback = "1",
+	 .min = 1,
+	 .max = LIMIT_MAX,
+	 .text = "never less than so many per `per`, at most `max`"},
+	{.name = "max",
+	 .type = CONF_INT,
+	 .at = offsetof(struct adaptive_fields, max),
+	 .otherwise = "the `limit`",
+	 .min = 1,
+	 .max = LIMIT_MAX,
+	 .text = "never more, at most `limit`; also where a key begins"},
+	{.name = "increase",
+	 .type = CONF_INT,
+	 .at = offsetof(struct adaptive_fields, increase),
+	 .otherwise = "`max` ÷ 50, at least 1",
+	 .min = 1,
+	 .max = LIMIT_MAX,
+	 .text = "is added once a `window`, while the limit is used and nothing is wrong"},
+	{.name = "decrease",
+	 .type = CONF_INT,
+	 .at = offsetof(struct adaptive_fields, decrease),
+	 .fallback = "20",
+	 .min = 1,
+	 .max = 99,
+	 .text = "per cent that errors take off, once a `window`"},
+	{.name = "tolerance",
+	 .type = CONF_INT,
+	 .at = offsetof(struct adaptive_fields, tolerance),
+	 .otherwise = "50",
+	 .min = 1,
+	 .max = ADAPTIVE_TOLERANCE_MAX,
+	 .text = "`gradient` only: per cent by which latency may grow over its lowest before the "
+		 "limit falls"},
+	{.name = "window",
+	 .type = CONF_DURATION,
+	 .at = offsetof(struct adaptive_fields, window),
+	 .fallback = "1s",
+	 .min = (int64_t)(ADAPTIVE_WINDOW_MIN_US / 1000),
+	 .max = (int64_t)(ADAPTIVE_WINDOW_MAX_US / 1000),
+	 .text = "at most one change up and one down in it: a few times as long as a request "
+		 "takes"},
+};
+
+const struct conf_table adaptive_table = {
+	.title = "A policy's `adaptive`",
+	.text = "The limit of a key rises by steps and falls by parts as feedback says, between "
+		"`min` and `max`, for every agent alike "
+		"([Feedback](feedback.md#adaptive-limit)). A policy with it has no leases.",
+	.options = adaptive_options,
+	.n_options = COUNT(adaptive_options),
+};
+
 static const struct conf_option policy_options[] = {
 	{.name = "name",
 	 .type = CONF_NAME,
@@ -276,11 +342,18 @@ static const struct conf_option policy_options[] = {
 	 .otherwise = "none",
 	 .form = "object",
 	 .text = "a circuit breaker for each key, fed by feedback"},
+	{.name = "adaptive",
+	 .type = CONF_RAW,
+	 .at = offsetof(struct policy_fields, adaptive),
+	 .table = &adaptive_table,
+	 .otherwise = "none: the limit is as it says",
+	 .form = "object",
+	 .text = "`token-bucket` only, not for plans: the limit of each key on the last level "
+		 "follows feedback"},
 	LATER("global"),
 	LATER("weights"),
 	LATER("weight"),
 	LATER("ceiling"),
-	LATER("adaptive"),
 	LATER("envoy"),
 };
 

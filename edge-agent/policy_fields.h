@@ -29,6 +29,12 @@ struct breaker_fields {
 	int64_t open; /* ms */
 };
 
+struct adaptive_fields {
+	int mode; /* enum adaptive_mode */
+	int64_t min, max, increase, decrease, tolerance;
+	int64_t window; /* ms */
+};
+
 struct policy_fields {
 	const char *name;
 	int algorithm;             /* enum algorithm */
@@ -46,6 +52,7 @@ struct policy_fields {
 	const json_t *durability;
 	const json_t *lease;
 	const json_t *breaker;
+	const json_t *adaptive;
 	bool shadow;
 };
 
@@ -60,7 +67,7 @@ struct override_fields {
 };
 
 extern const struct conf_table policy_table, level_table, plan_table, lease_table, breaker_table,
-	override_table;
+	adaptive_table, override_table;
 
 /* NULL-terminated, by enum algorithm; by policy_fields.scope. */
 extern const char *const policy_algorithm_names[];

@@ -344,6 +344,67 @@ static void breaker_read(const struct reading *in, struct policy *p)
 					   .open_us = (uint64_t)f.open * 1000};
 }
 
+static void fail_adaptive(const struct reading *in, const char *field, const char *text)
+{
+	const struct conf_path path = {.up = in->path, .key = "adaptive"};
+
+	conf_fail(in->r, &path, field, field != NULL ? CONF_AT_VALUE : CONF_AT_KEY, "%s", text);
+}
+
+/* What its fields say, given the limit that they are within. */
+static void adaptive_fill(const struct reading *in, const struct adaptive_fields *f, int64_t limit,
+			  struct adaptive_rule *ret_rule)
+{
+	int64_t max = f->max != CONF_ABSENT ? f->max : limit;
+	int64_t step = max / 50 > 0 ? max / 50 : 1;
+
+	if (max > limit)
+		fail_adaptive(in, f->max != CONF_ABSENT ? "max" : NULL,
+			      "`max` must be at most the policy's `limit` (of its last level)");
+	if (f->min > max)
+		fail_adaptive(in, "min", "`min` must be at most `max`");
+	if (f->mode == ADAPTIVE_AIMD && f->tolerance != CONF_ABSENT)
+		fail_adaptive(in, "tolerance", "`tolerance` is for mode `gradient`");
+	*ret_rule = (struct adaptive_rule){
+		.mode = (enum adaptive_mode)f->mode,
+		.min = (uint32_t)f->min,
+		.max = (uint32_t)max,
+		.increase = (uint32_t)(f->increase != CONF_ABSENT ? f->increase : step),
+		.decrease = (uint8_t)f->decrease,
+		.tolerance = (uint16_t)(f->tolerance != CONF_ABSENT ? f->tolerance : 50),
+		.window_us = (uint64_t)f->window * 1000};
+}
+
+/* After the levels were read. */
+static void adaptive_read(const struct reading *in, struct policy *p)
+{
+	const struct conf_path path = {.up = in->path, .key = "adaptive"};
+	const struct level *last = &p->levels[p->n_levels - 1];
+	const json_t *value = in->fields->adaptive;
+	size_t errors = in->r->n_errors;
+	struct adaptive_fields f = {0};
+
+	if (value == NULL)
+		return;
+	if (algorithm_of(in) != ALGORITHM_TOKEN_BUCKET || last->has_slots)
+		conf_fail(in->r, in->path, "adaptive", CONF_AT_KEY,
+			  "`adaptive` is for `token-bucket` without a `plan`; this is %s",
+			  last->has_slots ? "a plan" : policy_algorithm_names[algorithm_of(in)]);
+	else if (json_is_object(value))
+		conf_read(in->r, &path, value, &adaptive_table, &f);
+	else
+		conf_fail(in->r, in->path, "adaptive", CONF_AT_VALUE,
+			  "`adaptive` must be an object as { \"mode\": \"aimd\", \"min\": 1, "
+			  "\"max\": 100 }");
+	if (in->r->n_errors != errors)
+		return;
+	if (last->limit.limit == 0)
+		fail_adaptive(in, NULL, "a `limit` of 0 can't be adapted");
+	else
+		adaptive_fill(in, &f, (int64_t)last->limit.limit, &p->adaptive);
+	p->has_adaptive = true;
+}
+
 /* The fields that concern the whole policy. */
 static void policy_check(const struct reading *in)
 {
@@ -377,11 +438,8 @@ static void policy_fill(struct policy_rule *rule, const struct policy_fields *f)
 	p->levels = rule->levels;
 }
 
-static void rule_read(const struct reading *in, struct policy_rule *rule)
+static void limits_read(const struct reading *in, struct policy_rule *rule)
 {
-	policy_fill(rule, in->fields);
-	lease_read(in, &rule->policy);
-	breaker_read(in, &rule->policy);
 	if (in->fields->levels != NULL) {
 		levels_read(in, rule);
 		return;
@@ -391,6 +449,18 @@ static void rule_read(const struct reading *in, struct policy_rule *rule)
 		plan_read(in, &rule->levels[0]);
 	else
 		level_read(in, in->path, &in->fields->level, &rule->levels[0]);
+}
+
+static void rule_read(const struct reading *in, struct policy_rule *rule)
+{
+	size_t errors = in->r->n_errors;
+
+	policy_fill(rule, in->fields);
+	lease_read(in, &rule->policy);
+	breaker_read(in, &rule->policy);
+	limits_read(in, rule);
+	if (in->r->n_errors == errors)
+		adaptive_read(in, &rule->policy);
 }
 
 struct policy_rule *policy_rule_read(struct conf_reader *r, const struct conf_path *path,

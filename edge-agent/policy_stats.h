@@ -22,6 +22,7 @@ struct policy_counts {
 	uint64_t feedback_ok, feedback_error;
 	uint64_t feedback_holds;                 /* feedback that held its key */
 	uint64_t breaker_opened, breaker_closed; /* by feedback through this agent */
+	uint64_t adaptive_raised, adaptive_lowered;
 };
 
 struct policy_stats {

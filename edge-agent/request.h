@@ -43,10 +43,13 @@ struct request_throttle {
 struct request_feedback {
 	bool ok;
 	bool has_remaining;
+	uint16_t status;          /* HTTP, 100..599; 0: not given */
+	uint64_t latency_ms;      /* 0..REQUEST_WAIT_MAX_MS; 0: not given */
 	struct slice retry_after; /* empty: none; parsed by decide() */
 	uint64_t remaining;       /* 0..LIMIT_MAX */
 	uint64_t reset_ms;        /* 0..REQUEST_RESET_MAX_MS */
 	uint64_t hold_us;         /* decide()'s own: how long the key is held; 0: not at all */
+	bool failed, congested;   /* decide()'s own: for the breaker, for the adaptive limit */
 };
 
 enum reason {
@@ -90,7 +93,7 @@ struct answer {
 	struct slice receipt; /* owned by the request; empty when none */
 	struct slice permit;  /* owned by the request; empty when none */
 	int64_t hold_ms;
-	int64_t amount; /* refund: given back; release, renew: 1 or 0; feedback: enum breaker_change */
+	int64_t amount; /* refund: given back; release, renew: 1 or 0; feedback: of the script */
 };
 
 struct request {

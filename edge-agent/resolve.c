@@ -126,6 +126,8 @@ static enum resolution add_level(struct request_state *s, const struct policy *p
 
 	if (p->has_breaker && is_deepest(p, index, s->request.pairs[pair].key))
 		ref.breaker = &p->breaker;
+	if (p->has_adaptive && index + 1 == p->n_levels)
+		ref.adaptive = &p->adaptive;
 	if (s->request.kind != REQUEST_RELEASE && s->request.kind != REQUEST_RENEW)
 		added = checks_add(s, ref);
 	else if (l->limit.algorithm == ALGORITHM_CONCURRENCY)
@@ -365,7 +367,8 @@ bool resolve_operation(struct request_state *s, struct group *g, struct script_o
 					      .key = {at, len},
 					      .cost = ref->cost,
 					      .shadow = ref->policy != NULL && ref->policy->shadow,
-					      .breaker = ref->breaker};
+					      .breaker = ref->breaker,
+					      .adaptive = ref->adaptive};
 		at += len;
 	}
 	ret_op->checks = e->scratch;
@@ -383,7 +386,9 @@ bool resolve_operation(struct request_state *s, struct group *g, struct script_o
 		ret_op->kind = SCRIPT_PEEK;
 	ret_op->amount = r->refund_amount < 0 ? UINT64_MAX : (uint64_t)r->refund_amount;
 	if (r->kind == REQUEST_FEEDBACK) {
-		ret_op->ok = r->feedback.ok;
+		ret_op->ok = !r->feedback.failed;
+		ret_op->congested = r->feedback.congested;
+		ret_op->latency_us = r->feedback.latency_ms * 1000;
 		ret_op->hold_us = r->feedback.hold_us;
 		ret_op->amount = r->feedback.has_remaining ? r->feedback.remaining : UINT64_MAX;
 		return true;
@@ -425,7 +430,12 @@ void resolve_answer(struct answer *a, const struct check_ref *ref, const struct 
 		    bool allowed)
 {
 	const struct limit *shown = shown_limit(ref);
+	struct limit adapted;
 
+	if (said->limit > 0 && said->limit <= shown->limit && ref->adaptive != NULL) {
+		adaptive_bucket_limit(shown, (uint32_t)said->limit, &adapted);
+		shown = &adapted;
+	}
 	a->allowed = allowed;
 	a->limit = limit_capacity(shown);
 	a->remaining = said->remaining < a->limit ? said->remaining : a->limit;

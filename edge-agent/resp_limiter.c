@@ -282,7 +282,7 @@ static bool feedback_option(struct arguments *a)
 {
 	struct slice word = a->call->argv[a->at];
 	struct request_feedback *f = &a->request->feedback;
-	uint64_t unused; /* checked, and of no consequence */
+	uint64_t status;
 
 	if (resp_word_is(word, "retryafter"))
 		return option_retry_after(a);
@@ -292,12 +292,15 @@ static bool feedback_option(struct arguments *a)
 	if (resp_word_is(word, "reset"))
 		return option_number(a, "RESET", "RESET ms", 0, REQUEST_RESET_MAX_MS,
 				     &a->reset_given, &f->reset_ms);
-	if (resp_word_is(word, "status"))
-		return option_number(a, "STATUS", "STATUS code", 100, 599, &a->status_given,
-				     &unused);
+	if (resp_word_is(word, "status")) {
+		if (!option_number(a, "STATUS", "STATUS code", 100, 599, &a->status_given, &status))
+			return false;
+		f->status = (uint16_t)status;
+		return true;
+	}
 	if (resp_word_is(word, "latency"))
 		return option_number(a, "LATENCY", "LATENCY ms", 0, REQUEST_WAIT_MAX_MS,
-				     &a->latency_given, &unused);
+				     &a->latency_given, &f->latency_ms);
 	session_error(a->call->session, "ERR",
 		      "syntax error: '%s' is no option; allowed are STATUS code, RETRYAFTER value, "
 		      "LATENCY ms, REMAINING n and RESET ms",

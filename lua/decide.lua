@@ -78,6 +78,10 @@ local function read_checks(n, kind)
       breaker, rule.failures, rule.of, rule.trials, rule.open, at = unpack_fields('<I4BBBd', program, at)
       c.breaker, c.rule = breaker_of(breaker), rule
     end
+    if flags % 16 >= 8 then
+      adaptive.read(c)
+      checks.adapt = true
+    end
     if kind == REFUND then
       c.budget_ref, budget, at = unpack_fields('<I4H', program, at)
       c.budget_limit = limits[budget]
@@ -111,7 +115,7 @@ local function read_operation()
   elseif op.kind == UNLEASE then
     op.lease, at = unpack_fields('<c8', program, at)
   elseif op.kind == FEEDBACK then
-    op.ok, op.hold, at = unpack_fields('<Bd', program, at)
+    op.ok, op.congested, op.hold, op.latency, at = unpack_fields('<BBdd', program, at)
   end
   op.checks = read_checks(n, op.kind)
   return op
@@ -477,6 +481,7 @@ local function feedback(op, n_op)
   local change = c.breaker and breaker_feed(c.breaker, c.rule, op.ok == 1) or SAME
   load_states(op.checks)
   local s = c.state
+  local learned = c.adaptive and adaptive.learn(c, op.congested == 1, op.latency) or SAME
   if c.limit[1] > 0 then
     if op.amount >= 0 then
       lower(c, n_op, op.amount)
@@ -485,7 +490,7 @@ local function feedback(op, n_op)
       s.hold, s.dirty = now + op.hold, true
     end
   end
-  return answer_amount(ALLOWED, op.checks, change)
+  return answer_amount(ALLOWED, op.checks, change + 4 * learned)
 end
 
 -- What was admitted elsewhere, without asking here: taken as far as it is there.
@@ -515,6 +520,9 @@ for i = 1, n_ops do
     was_refused = false
     reply[i + 1] = (others[op.kind] or permit_operation)(op, i)
   end
+  if op.checks.adapt then
+    reply[i + 1] = adaptive.with_limit(reply[i + 1], op.checks)
+  end
 end
 for i = 1, #order do
   flush(states[order[i]])
@@ -524,4 +532,5 @@ for i = 1, #breaker_order do
     breaker_save(breaker_order[i])
   end
 end
+adaptive.save()
 return table.concat(reply)

@@ -26,7 +26,7 @@ enum {
 #define NO_OP UINT32_MAX
 
 enum op_flags { OP_CHAINED = 1, OP_ID = 2, OP_RECEIPT = 4, OP_PERMIT = 8 };
-enum check_flags { CHECK_SHADOW = 1, CHECK_HOLD = 2, CHECK_BREAKER = 4 };
+enum check_flags { CHECK_SHADOW = 1, CHECK_HOLD = 2, CHECK_BREAKER = 4, CHECK_ADAPTIVE = 8 };
 
 /* Finds a key's reference again; a slot of an earlier batch is empty. */
 struct key_slot {
@@ -347,8 +347,8 @@ enum {
 	OP_HEAD_BYTES = 1 + 1 + 2 + 8 + 8,
 	CHECK_BYTES = 4 + 2 + 2 + 1 + 8,
 	CHECK_COST_AT = 4 + 2 + 2 + 1,
-	GUARDS_BYTES = 4 + 4 + 3 + 8,
-	FEEDBACK_BYTES = 1 + 8,
+	GUARDS_BYTES = 4 + 4 + 3 + 8 + 4 + 1 + 3 * 4 + 1 + 2 + 3 * 8,
+	FEEDBACK_BYTES = 1 + 1 + 8 + 8,
 	BUDGET_BYTES = 4 + 2,
 	OP_EXTRAS_BYTES = 4 + 4 + 4 + 8 + 2,
 	LEASE_NUMBERS_BYTES = 3 * 8,
@@ -380,7 +380,7 @@ static bool is_plain(const struct script_op *op)
 {
 	return op->kind == SCRIPT_TAKE && op->n_checks == 1 && !op->chained &&
 	       op->id_key.len == 0 && op->receipt_key.len == 0 && !op->checks[0].shadow &&
-	       op->checks[0].breaker == NULL &&
+	       op->checks[0].breaker == NULL && op->checks[0].adaptive == NULL &&
 	       op->checks[0].limit->algorithm == ALGORITHM_TOKEN_BUCKET;
 }
 
@@ -443,10 +443,29 @@ static bool add_budget(struct script_batch *b, const struct script_check *c, uin
 static unsigned check_flags(const struct script_check *c)
 {
 	return (c->shadow ? CHECK_SHADOW : 0) | (is_log(c->limit) ? CHECK_HOLD : 0) |
-	       (c->breaker != NULL ? CHECK_BREAKER : 0);
+	       (c->breaker != NULL ? CHECK_BREAKER : 0) |
+	       (c->adaptive != NULL && c->limit->limit > 0 ? CHECK_ADAPTIVE : 0);
 }
 
-/* Where the check's hold is, unless it is in the state's own text, and its breaker. */
+static uint32_t least(uint64_t a, uint64_t b)
+{
+	return (uint32_t)(a < b ? a : b);
+}
+
+static char *put_adaptive(char *p, uint32_t ref, const struct script_check *c)
+{
+	const struct adaptive_rule *rule = c->adaptive;
+	uint32_t max = least(rule->max, c->limit->limit);
+
+	assert(c->limit->algorithm == ALGORITHM_TOKEN_BUCKET);
+	p = put_u8(put_u32(p, ref), rule->mode == ADAPTIVE_GRADIENT);
+	p = put_u32(put_u32(put_u32(p, least(rule->min, max)), max), rule->increase);
+	p = put_u16(put_u8(p, rule->decrease), rule->tolerance);
+	return put_number(put_number(put_number(p, rule->window_us), c->limit->limit),
+			  c->limit->per_us);
+}
+
+/* Where the check's hold is, unless it is in the state's own text, its breaker and what its limit is adapted by. */
 static bool add_guards(struct script_batch *b, const struct script_check *c)
 {
 	const struct breaker_rule *rule = c->breaker;
@@ -468,6 +487,12 @@ static bool add_guards(struct script_batch *b, const struct script_check *c)
 		p = put_u8(put_u8(put_u8(put_u32(p, k->ref), rule->failures), rule->of),
 			   rule->trials);
 		p = put_number(p, rule->open_us);
+	}
+	if ((check_flags(c) & CHECK_ADAPTIVE) != 0) {
+		k = aside_key(b, "a", c->key, false);
+		if (k == NULL)
+			return false;
+		p = put_adaptive(p, k->ref, c);
 	}
 	buf_took(&b->program, p);
 	return true;
@@ -610,7 +635,8 @@ static bool add_head(struct script_batch *b, const struct script_op *op, uint64_
 	if (is_lease(op->kind))
 		p = put_lease(p, op);
 	if (op->kind == SCRIPT_FEEDBACK)
-		p = put_number(put_u8(p, op->ok), op->hold_us);
+		p = put_number(put_number(put_u8(put_u8(p, op->ok), op->congested), op->hold_us),
+			       op->latency_us);
 	buf_took(&b->program, p);
 	return true;
 }

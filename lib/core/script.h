@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/adaptive.h"
 #include "core/breaker.h"
 #include "core/bytes.h"
 #include "core/limit.h"
@@ -24,18 +25,21 @@ struct script_check {
 	bool shadow;               /* never refuses; takes only if it fits */
 	const struct breaker_rule
 		*breaker; /* TAKE, PEEK, GIVE, FEEDBACK: of this key; borrowed; NULL: none */
+	/* Token bucket: `limit` is adapted between `min` and `max`, or limit's own where these are more; borrowed; NULL:
+	 * it is not. The same for every operation on the key, or its bucket would be filled by several limits */
+	const struct adaptive_rule *adaptive;
 };
 
 enum script_op_kind {
 	SCRIPT_TAKE, /* all checks or none; concurrency checks get `permit` (or a member of its own) */
 	SCRIPT_PEEK, /* as TAKE, nothing written */
 	SCRIPT_GIVE, /* undo of a TAKE answered at stamp_us: gives each check's cost back, forgets `id_key` */
-	SCRIPT_REFUND,  /* by receipt: brings what it gave back to `amount` in all */
-	SCRIPT_RELEASE, /* concurrency: ends `permit` */
-	SCRIPT_RENEW,   /* concurrency: `permit` lives for hold again */
-	SCRIPT_LEASE,   /* takes from all checks or none, for `lease` to spend later: see below */
-	SCRIPT_UNLEASE, /* ends `lease`; `amount`, what was not spent of it, goes back */
-	SCRIPT_FEEDBACK, /* one check: the outcome `ok` for its breaker; nothing is taken for `hold_us`, unless it is held
+	SCRIPT_REFUND,   /* by receipt: brings what it gave back to `amount` in all */
+	SCRIPT_RELEASE,  /* concurrency: ends `permit` */
+	SCRIPT_RENEW,    /* concurrency: `permit` lives for hold again */
+	SCRIPT_LEASE,    /* takes from all checks or none, for `lease` to spend later: see below */
+	SCRIPT_UNLEASE,  /* ends `lease`; `amount`, what was not spent of it, goes back */
+	SCRIPT_FEEDBACK, /* one check: the outcome `ok` for its breaker, `congested` and `latency_us` for its limit; nothing is taken for `hold_us`, unless it is held
 			  * for longer; no more than `amount` is left of it (UINT64_MAX: as it is) */
 	SCRIPT_CHARGE, /* takes each check's cost as far as it is there: it was admitted while nobody could ask */
 };
@@ -80,10 +84,11 @@ struct script_op {
 				   * 0..LIMIT_MAX */
 	unsigned char
 		lease[SCRIPT_LEASE_ID_BYTES]; /* LEASE, UNLEASE: unique among the leases of a key */
-	uint64_t ttl_us;  /* LEASE: SCRIPT_LEASE_TTL_MIN_US .. SCRIPT_LEASE_TTL_MAX_US */
-	uint32_t sharers; /* LEASE: at least 1 */
-	bool ok;          /* FEEDBACK */
-	uint64_t hold_us; /* FEEDBACK; 0: no hold */
+	uint64_t ttl_us;     /* LEASE: SCRIPT_LEASE_TTL_MIN_US .. SCRIPT_LEASE_TTL_MAX_US */
+	uint32_t sharers;    /* LEASE: at least 1 */
+	bool ok, congested;  /* FEEDBACK */
+	uint64_t latency_us; /* FEEDBACK, 0..ADAPTIVE_LATENCY_MAX_US; 0: not known */
+	uint64_t hold_us;    /* FEEDBACK; 0: no hold */
 };
 
 struct script_batch;
@@ -132,11 +137,23 @@ struct script_answer {
 	uint64_t now_us; /* Redis's clock */
 	uint64_t
 		amount; /* REFUND, GIVE, UNLEASE: given back now; RELEASE, RENEW: 1 or 0; LEASE: granted;
-			    * FEEDBACK: enum breaker_change */
+			    * FEEDBACK: script_fed_breaker(), script_fed_adaptive() */
+	uint64_t limit;    /* 1..LIMIT_MAX: of `check`, as adapted; 0: it is not adaptive */
 	uint64_t lease_us; /* LEASE: ttl_us, or 0: granted as an ordinary take of the cost */
 	bool shadowed;     /* SCRIPT_SHADOWED, or SCRIPT_REPEATED of such an answer */
 	struct slice echo; /* SCRIPT_REPEATED; points into the reply */
 };
+
+/* What FEEDBACK changed, by its `amount`. */
+static inline enum breaker_change script_fed_breaker(uint64_t amount)
+{
+	return (enum breaker_change)(amount % 4);
+}
+
+static inline enum adaptive_change script_fed_adaptive(uint64_t amount)
+{
+	return (enum adaptive_change)(amount / 4 % 4);
+}
 
 struct script_reader {
 	struct slice reply;

@@ -34,10 +34,12 @@ kova_status script_reader_init(struct script_reader *r, struct slice reply, uint
 enum {
 	WHY_SHIFT = 3,
 	WHY = 3 << WHY_SHIFT,
+	ADAPTED = 32,
 	TAIL = 64,
 	LEASED = 128,
 	TAIL_BYTES = 8 + 1 + 4,
-	LEASED_BYTES = 8
+	LEASED_BYTES = 8,
+	LIMIT_BYTES = 8
 };
 
 /* What follows the record of an answer that has more to say. */
@@ -73,6 +75,19 @@ static bool read_leased(struct script_reader *r, struct script_answer *a)
 	return true;
 }
 
+/* What comes last where the limit is adaptive. */
+static bool read_limit(struct script_reader *r, struct script_answer *a)
+{
+	int64_t limit;
+
+	if (r->reply.len - r->at < LIMIT_BYTES || !read_number(r->reply.ptr + r->at, &limit) ||
+	    limit < 1 || limit > LIMIT_MAX)
+		return false;
+	a->limit = (uint64_t)limit;
+	r->at += LIMIT_BYTES;
+	return true;
+}
+
 static bool read_record(struct script_reader *r, struct script_answer *a)
 {
 	const char *p = r->reply.ptr + r->at;
@@ -93,8 +108,10 @@ static bool read_record(struct script_reader *r, struct script_answer *a)
 		return false;
 	if ((status & LEASED) != 0 && !read_leased(r, a))
 		return false;
+	if ((status & ADAPTED) != 0 && !read_limit(r, a))
+		return false;
 	a->why = (enum script_refusal)((status & WHY) >> WHY_SHIFT);
-	status &= ~(unsigned)(TAIL | LEASED | WHY);
+	status &= ~(unsigned)(TAIL | LEASED | WHY | ADAPTED);
 	a->status = (enum script_status)status;
 	a->shadowed = a->shadowed || status == SCRIPT_SHADOWED;
 	return status <= SCRIPT_UNKNOWN && a->why <= SCRIPT_BREAKER_OPEN;
