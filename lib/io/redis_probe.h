@@ -22,7 +22,8 @@ struct redis_probe {
 enum { REDIS_PROBE_WORDS = 6 };
 
 struct redis_probe_command {
-	const char *words[REDIS_PROBE_WORDS + 1]; /* end with NULL; point into this or are constants */
+	const char
+		*words[REDIS_PROBE_WORDS + 1]; /* end with NULL; point into this or are constants */
 	char key[KEYSPACE_PROBE_MAX];
 	char text[40];
 };
