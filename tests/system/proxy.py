@@ -11,12 +11,14 @@ import load
 class LossyProxy:
     """Forwards to `target`. `lose` is the part of Redis's replies that it swallows (0 at first), whole replies only:
 
-    the command was carried out, and its answer never comes. `lost` counts them.
+    the command was carried out, and its answer never comes. `lost` counts them. While `stalled`, each connection stops in
+    the middle of its next reply; the rest comes afterwards.
     """
 
     def __init__(self, target, seed=1):
         self.target = target
         self.lose = 0.0
+        self.stalled = False
         self.lost = 0
         self.passed = 0
         self._random = random.Random(seed)
@@ -66,9 +68,9 @@ class LossyProxy:
             self._connections -= {client, server}
 
     def _forward(self, client, server):
-        held = bytearray()
+        held, waiting, cut = bytearray(), bytearray(), False
         while True:
-            ready, _, _ = select.select([client, server], [], [])
+            ready, _, _ = select.select([client, server], [], [], 0.02 if waiting else None)
             for end in ready:
                 data = end.recv(1 << 16)
                 if not data:
@@ -77,7 +79,16 @@ class LossyProxy:
                     server.sendall(data)
                 else:
                     held += data
-                    client.sendall(self._replies(held))
+                    waiting += self._replies(held)
+            some = len(waiting)
+            if self.stalled:
+                some = 0 if cut else some // 2
+                cut = cut or some > 0
+            if some and waiting:
+                client.sendall(waiting[:some])
+                del waiting[:some]
+            if not waiting:
+                cut = False
 
     def _replies(self, held):
         """Takes the complete replies from `held`; returns those that get through."""

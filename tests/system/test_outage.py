@@ -39,6 +39,8 @@ class Away(harness.Case):
             self.redis.kill()
         elif way == "swallows":
             self.proxy.lose = 1.0
+        elif way == "stops mid-reply":
+            self.proxy.stalled = True
         else:
             self.redis.send_signal(signal.SIGSTOP)
 
@@ -47,6 +49,8 @@ class Away(harness.Case):
             self.redis = self.start_redis(port=self.redis.port)
         elif way == "swallows":
             self.proxy.lose = 0.0
+        elif way == "stops mid-reply":
+            self.proxy.stalled = False
         else:
             self.redis.send_signal(signal.SIGCONT)
 
@@ -95,6 +99,9 @@ class Away(harness.Case):
 
     def test_it_swallows(self):
         self.check("swallows")
+
+    def test_it_stops_in_the_middle_of_a_reply(self):
+        self.check("stops mid-reply")
 
     def test_it_stands_still(self):
         self.check("stands still")

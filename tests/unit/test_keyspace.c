@@ -128,3 +128,14 @@ Test(keyspace, slots_are_redis_s)
 	cr_assert_eq(keyspace_slot(SLICE("")), 0);
 	cr_assert_eq(keyspace_slot(SLICE("{foo")), keyspace_slot(SLICE("{foo")));
 }
+
+Test(keyspace, there_is_a_probe_for_each_slot)
+{
+	char name[KEYSPACE_PROBE_MAX];
+
+	for (unsigned slot = 0; slot < 16384; slot += slot < 16300 ? 97 : 1) {
+		keyspace_probe((uint16_t)slot, name);
+		cr_assert_eq(keyspace_slot(slice_of(name)), slot, "%s", name);
+		cr_assert_eq(memcmp(name, "k:probe{", 8), 0, "%s", name);
+	}
+}
