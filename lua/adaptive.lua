@@ -11,9 +11,10 @@
 --          tolerance per cent; window and per in µs; limit: of the whole bucket
 -- Expires  an hour after its last write; feedback writes it once a window or more often
 -- Twin     lib/core/adaptive.c
-local adaptive = {}
+local adaptive -- these functions, once a check needs them: a call that has none does not pay for making them
 
-do -- a function has 200 locals at most
+local function adaptive_functions()
+  local functions = {}
   local KEPT, BYTES = 3600000000, 52
   local SAMPLES_MIN, SAMPLES_MAX, SERVED_MAX, ERA_WINDOWS = 5, 65535, 4294967295, 60
   local RAISED, LOWERED = 1, 2
@@ -212,7 +213,7 @@ do -- a function has 200 locals at most
   end
 
   -- Reads what a check says of it from the program, and puts the limit in force in the place of the whole one.
-  function adaptive.read(c)
+  function functions.read(c)
     local rule, ref = {}
     ref, rule.gradient, rule.min, rule.max, rule.increase, rule.decrease, rule.tolerance, rule.window, rule.limit, rule.per,
       at = unpack_fields('<I4BI4I4I4BHddd', program, at)
@@ -221,7 +222,7 @@ do -- a function has 200 locals at most
   end
 
   -- An outcome of the check's key, whose state is loaded; its bucket moves along. Returns what changed.
-  function adaptive.learn(c, congested, latency)
+  function functions.learn(c, congested, latency)
     local s, from = c.state, c.limit
     local change = feed(c.adaptive, c.adaptive_rule, congested, latency, s.debt * 2 >= from[1])
     if change ~= SAME then
@@ -232,7 +233,7 @@ do -- a function has 200 locals at most
   end
 
   -- The answer, with the limit in force if the check that speaks for it is adaptive.
-  function adaptive.with_limit(answer, checks)
+  function functions.with_limit(answer, checks)
     local status, index = unpack_fields('<BH', answer)
     for i = 1, #checks do
       local c = checks[i]
@@ -243,11 +244,13 @@ do -- a function has 200 locals at most
     return answer
   end
 
-  function adaptive.save()
+  function functions.save()
     for i = 1, #order do
       if order[i].dirty then
         save_state(order[i])
       end
     end
   end
+
+  return functions
 end

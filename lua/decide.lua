@@ -79,6 +79,7 @@ local function read_checks(n, kind)
       c.breaker, c.rule = breaker_of(breaker), rule
     end
     if flags % 16 >= 8 then
+      adaptive = adaptive or adaptive_functions()
       adaptive.read(c)
       checks.adapt = true
     end
@@ -532,5 +533,7 @@ for i = 1, #breaker_order do
     breaker_save(breaker_order[i])
   end
 end
-adaptive.save()
+if adaptive then
+  adaptive.save()
+end
 return table.concat(reply)
