@@ -115,7 +115,7 @@ local function adaptive_functions()
     if ratio < 1000 then
       local served = whole_part(a.served * rule.per / (now - a.since))
       local by_ratio = whole_part(a.limit * (ratio > 500 and ratio or 500) / 1000)
-      local by_served = whole_part((served < a.limit and served or a.limit) * 700 / 1000)
+      local by_served = whole_part((served < a.limit and served or a.limit) * 850 / 1000)
       return fall(a, rule, by_ratio > by_served and by_ratio or by_served)
     end
     begin_window(a)

@@ -2,7 +2,7 @@
 
 #include <assert.h>
 
-enum { RATIO_WHOLE = 1000, RATIO_LEAST = 500, SERVED_LEAST = 700 };
+enum { RATIO_WHOLE = 1000, RATIO_LEAST = 500, SERVED_LEAST = 850 };
 
 uint32_t adaptive_limit(const struct adaptive *a, const struct adaptive_rule *rule)
 {

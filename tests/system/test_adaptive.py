@@ -5,9 +5,9 @@ import time
 import harness
 
 RATE = 40.0
-AIMD = {"name": "aimd", "limit": 150, "per": "1s", "burst": 30,
+AIMD = {"name": "aimd", "limit": 80, "per": "1s", "burst": 4,
         "adaptive": {"min": 2, "increase": 1, "window": "500ms"}}
-GRADIENT = {"name": "gradient", "limit": 150, "per": "1s", "burst": 15,
+GRADIENT = {"name": "gradient", "limit": 80, "per": "1s", "burst": 4,
             "adaptive": {"mode": "gradient", "min": 2, "increase": 2, "tolerance": 100, "window": "200ms"}}
 SLOW = {"name": "slow", "limit": 10, "per": "1s", "burst": 20, "adaptive": {"min": 2, "decrease": 50, "window": "1m"}}
 
@@ -86,7 +86,7 @@ class Adaptive(harness.Case):
 
     def test_it_finds_what_an_upstream_takes(self):
         """By refusals, and by latency; also when it takes half of that."""
-        upstreams = {"aimd": Upstream(RATE, patience=0.1, base=0.02), "gradient": Upstream(RATE, patience=60, base=0.1)}
+        upstreams = {"aimd": Upstream(RATE, patience=0.2, base=0.02), "gradient": Upstream(RATE, patience=60, base=0.1)}
         workers = {policy: [Worker(self.agents[i % 2], upstream, policy) for i in range(3)]
                    for policy, upstream in upstreams.items()}
         try:
