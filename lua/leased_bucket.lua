@@ -54,9 +54,8 @@ end
 
 -- The limit was lowered: what is beyond it, and not outstanding, is forgotten, now.
 local function leased_cap(s, l)
-  local most = s.outstanding > l[1] and s.outstanding or l[1]
-  if s.debt > most then
-    s.debt, s.changed = most, true
+  if s.debt > s.outstanding and s.debt > bucket_most(l) then
+    s.debt, s.changed = s.outstanding > l[1] and s.outstanding or l[1], true
   end
 end
 

@@ -98,7 +98,7 @@ if plain == 1 then
 
     local cost = ops[i + 2] * 1000000
     local status, after, lack, wait, changed = 0
-    if debt > cap then -- the limit was lowered: what is beyond it is forgotten, now
+    if debt > cap and debt > cap + ((99999 - 99999 % q) / q + 1) * p then -- bucket_most()
       debt, changed = cap, cap > 0
     end
     after = debt + cost
@@ -118,7 +118,7 @@ if plain == 1 then
       taken_under[key] = limit
     end
 
-    local left, reset = cap - debt, 0
+    local left, reset = debt < cap and cap - debt or 0, 0
     if not wait then
       local rest = lack % p
       wait = (lack - rest) / p * q - phase
@@ -219,6 +219,12 @@ local function bucket_time(s, l, lack)
   return us < forever and us or forever
 end
 
+-- More debt than this is from before the limit was lowered, and is forgotten. It may be above the burst by what a tenth of a
+-- second refills: where the clock goes back, so does the debt, to what it will be when the clock comes there again.
+local function bucket_most(l)
+  return l[1] + ((99999 - 99999 % l[3]) / l[3] + 1) * l[2]
+end
+
 local function bucket_load(key, text, l)
   local scaled, time = text and tonumber(sub(text, 1, -10)), text and tonumber(sub(text, -9))
   if not scaled or not time then
@@ -234,7 +240,7 @@ local function bucket_load(key, text, l)
   elseif s.debt > 0 then
     s.ahead = 1000000000 - ago
   end
-  if s.debt > l[1] then -- the limit was lowered: what is beyond it is forgotten, now
+  if s.debt > bucket_most(l) then
     s.debt, s.changed = l[1], l[1] > 0
   end
   return s
@@ -253,7 +259,7 @@ local function bucket_left(s, l)
   if s.debt == 0 then
     return left / 1000000, l[1] > 0 and 0 or -1, 0
   end
-  if left < 0 then -- more is outstanding than a lowered limit holds
+  if left < 0 then -- more is outstanding than a lowered limit holds, or the clock went back
     left, lack = 0, lack - left
   end
   return (left - left % 1000000) / 1000000, bucket_time(s, l, lack - left % 1000000), bucket_time(s, l, s.debt)

@@ -20,6 +20,11 @@ uint64_t bucket_debt_ut(const struct bucket *b, const struct limit *l, uint64_t 
 	return b->debt_ut - bucket_credit_ut(l, b->stamp_us, now_us, b->debt_ut);
 }
 
+uint64_t bucket_most_ut(const struct limit *l)
+{
+	return l->cap_ut + ((BUCKET_STAMP_US - 1) / l->quantum_us + 1) * l->quantum_ut;
+}
+
 void bucket_set_debt(struct bucket *b, const struct limit *l, uint64_t now_us, uint64_t debt_ut)
 {
 	uint64_t stamp_us = now_us - now_us % BUCKET_STAMP_US;
@@ -61,7 +66,7 @@ void bucket_take(struct bucket *b, const struct limit *l, uint64_t now_us, uint6
 	uint64_t debt_ut = bucket_debt_ut(b, l, now_us);
 
 	assert(cost >= 1 && cost <= LIMIT_MAX);
-	if (debt_ut > l->cap_ut) { /* the limit was lowered: what is beyond it is forgotten, now */
+	if (debt_ut > bucket_most_ut(l)) { /* what is beyond the limit is forgotten, now */
 		debt_ut = l->cap_ut;
 		if (debt_ut > 0)
 			bucket_set_debt(b, l, now_us, debt_ut);
@@ -75,7 +80,8 @@ void bucket_take(struct bucket *b, const struct limit *l, uint64_t now_us, uint6
 	} else if (cost_ut <= l->cap_ut) {
 		v.wait_us = (int64_t)bucket_time_us(l, now_us, debt_ut + cost_ut - l->cap_ut);
 	}
-	v.remaining = (l->cap_ut - debt_ut) / LIMIT_UT;
+	if (debt_ut < l->cap_ut)
+		v.remaining = (l->cap_ut - debt_ut) / LIMIT_UT;
 	v.reset_us = debt_ut > 0 ? bucket_time_us(l, now_us, debt_ut) : 0;
 	*ret_verdict = v;
 }
@@ -87,6 +93,6 @@ void bucket_give(struct bucket *b, const struct limit *l, uint64_t now_us, uint6
 
 	if (l->cap_ut == 0)
 		return;
-	debt_ut = debt_ut < l->cap_ut ? debt_ut : l->cap_ut;
+	debt_ut = debt_ut > bucket_most_ut(l) ? l->cap_ut : debt_ut;
 	bucket_set_debt(b, l, now_us, debt_ut - (given_ut < debt_ut ? given_ut : debt_ut));
 }

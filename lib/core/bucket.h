@@ -35,6 +35,12 @@ uint64_t bucket_credit_ut(const struct limit *l, uint64_t from_us, uint64_t to_u
 /* What is missing to full now. */
 uint64_t bucket_debt_ut(const struct bucket *b, const struct limit *l, uint64_t now_us);
 
+/*
+ * More debt than this is from before the limit was lowered. It may be above the burst by what a stamp's 100 ms refill, for
+ * where the clock goes back, so does the debt: to what it will be when the clock comes there again.
+ */
+uint64_t bucket_most_ut(const struct limit *l);
+
 /* Makes it so. A state later than now stays so: should the clock come back, nothing is refilled twice. */
 void bucket_set_debt(struct bucket *b, const struct limit *l, uint64_t now_us, uint64_t debt_ut);
 

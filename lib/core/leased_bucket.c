@@ -49,11 +49,11 @@ static void view_settle(struct view *v, uint64_t now_us)
 /* The limit was lowered: what is beyond it, and not outstanding, is forgotten, now. */
 static void view_cap(struct view *v, const struct limit *l)
 {
-	uint64_t most = floor_ut(&v->leases) > l->cap_ut ? floor_ut(&v->leases) : l->cap_ut;
+	uint64_t floor = floor_ut(&v->leases);
 
-	if (v->debt_ut <= most)
+	if (v->debt_ut <= floor || v->debt_ut <= bucket_most_ut(l))
 		return;
-	v->debt_ut = most;
+	v->debt_ut = floor > l->cap_ut ? floor : l->cap_ut;
 	v->changed = true;
 }
 

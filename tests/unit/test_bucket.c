@@ -40,6 +40,24 @@ Test(bucket, the_timeline_of_the_source)
 	cr_assert(!v.allowed && v.wait_us == 100000);
 }
 
+/* Found by the simulator (tests/sim): where the clock went back within the stamp's tenth, or before it, the debt was above the
+ * burst, was taken for one of a limit that had been lowered, and the difference was forgotten. */
+Test(bucket, a_clock_that_goes_back_and_comes_again_refills_nothing)
+{
+	struct limit l = make(100, SECOND, 10);
+	uint64_t at_us = START - START % SECOND + 95000;
+
+	for (uint64_t back_us = 1000; back_us < 3 * SECOND; back_us *= 3) {
+		struct bucket b = {0};
+
+		cr_assert(take(&b, &l, at_us, 10).allowed);
+		cr_assert_not(take(&b, &l, at_us - back_us, 1).allowed);
+		bucket_give(&b, &l, at_us - back_us, 2);
+		cr_assert_eq(take(&b, &l, at_us, 2).remaining, 0, "%lu", (unsigned long)back_us);
+		cr_assert_not(take(&b, &l, at_us, 1).allowed, "%lu", (unsigned long)back_us);
+	}
+}
+
 Test(bucket, polling_never_loses_a_fraction)
 {
 	struct limit l = make(1, 2 * SECOND, 1);
