@@ -1,5 +1,6 @@
 # One line a test:
 #   add_unit_test(FILE)    tests/unit/test_X.c: pure, a Criterion program (or one with a main() of its own)
+#   add_sim_test(FILE)     tests/sim/test_X.c: the simulated world in virtual time, seeded
 #   add_io_test(FILE)      tests/io/test_X.c: sockets, files, a redis-server of its own
 #   add_lua_test(FILE)     tests/lua/test_X.c or .py: the scripts in a real Redis
 #   add_system_test(FILE)  tests/system/test_X.py: the built programs, from outside
@@ -62,6 +63,15 @@ endfunction()
 
 function(add_unit_test path)
   kova_c_test(unit 60 ${path})
+endfunction()
+
+function(add_sim_test path)
+  kova_c_test(sim 120 ${path})
+  cmake_path(GET path STEM stem)
+  string(REGEX REPLACE "^test_" "sim_" target ${stem})
+  if(TARGET ${target})
+    target_link_libraries(${target} PRIVATE kova_sim)
+  endif()
 endfunction()
 
 function(add_io_test path)
