@@ -142,6 +142,10 @@ class Swarm:
             hit.received = now
         wire.asked.clear()
 
+    def hang_up(self, number):
+        """Closes one of the connections; what was asked on it is lost."""
+        self._drop(self.wires[number])
+
     def send(self, wire, words, data=None):
         """Sends on `wire` and returns the hit; a hit that could not be sent is lost at once."""
         data = data or Resp.encode(*words)
