@@ -213,6 +213,7 @@ static void execute(struct store *s, struct call *c)
 	c->redis_us = store_now_us(s);
 	for (unsigned i = 0; i < s->n_quotas; i++)
 		checker_observe(&s->checkers[i], c->redis_us);
+	tell_full(s); /* a key that is absent still */
 	if (c->kind == CALL_TAKE)
 		take(s, c);
 	else if (c->kind == CALL_LEASE)
