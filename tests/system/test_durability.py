@@ -349,6 +349,20 @@ class File(Durable):
 
 
 class WaitAof(Durable):
+    def test_a_store_of_its_own(self):
+        """One that writes every second: an admission waits for that, is there after a crash, and is none when it takes too long."""
+        redis = self.start_redis(options=["--appendonly", "yes", "--appendfsync", "everysec"])
+        if "waitaof" not in redis.call("COMMAND", "LIST"):
+            self.skipTest("needs Redis 7.2 or later")
+        agent = self.agent(redis, File.POLICIES, timeout="2500ms")
+        for n in range(3):
+            self.assertEqual(agent.call("KOVA.TAKE", "file", "k")[:2], [1, 9 - n])
+        self.assertIn("cmdstat_waitaof", redis.call("INFO", "commandstats"))
+        redis.kill()
+        redis = self.start_redis(port=redis.port, options=["--appendonly", "yes", "--appendfsync", "no"])
+        harness.wait_for(lambda: agent.call("KOVA.PEEK", "file", "k")[:2] == [1, 7], "all three")
+        self.assertEqual(agent.call("KOVA.TAKE", "file", "k")[0:6:5], [0, "outage"])
+
     def test_a_store_that_has_it(self):
         newer = self.keep(NewerRedis(self.start_redis().address))
         agent = self.agent(newer, File.POLICIES)
