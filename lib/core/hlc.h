@@ -6,8 +6,11 @@
 
 #include <stdint.h>
 
-/* A stamp: ms since the epoch (48 bits) << 16 | counter. 0 is older than any stamp that a clock gives. */
-enum { HLC_COUNTER_BITS = 16 };
+/*
+ * A stamp: ms since the epoch << 11 | counter, below 2^53 until the year 2109, so that a JSON number holds it exactly in any
+ * language (RFC 7493). 0 is older than any stamp that a clock gives.
+ */
+enum { HLC_COUNTER_BITS = 11 };
 
 struct hlc {
 	uint64_t last; /* the greatest stamp given or heard */

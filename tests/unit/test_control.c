@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "control.h"
+#include "core/hlc.h"
 
 static char directory[64], snapshot[96], journal[96];
 
@@ -155,7 +156,7 @@ Test(control, an_item_that_changed_in_the_file_is_a_new_write)
 
 	cr_expect_eq(reload(c, "[" POLICY("a", 2) "," POLICY("b", 1) "]", &error), KOVA_OK);
 	cr_expect_eq(limit_of(c, "a"), 2);
-	cr_expect_geq(version_of(c, "a") >> 16, ((json_int_t)time(NULL) - 5) * 1000);
+	cr_expect_geq(version_of(c, "a") >> HLC_COUNTER_BITS, ((json_int_t)time(NULL) - 5) * 1000);
 	cr_expect_eq(version_of(c, "b"), 0, "one that did not is left alone");
 	control_free(c);
 	c = start("[" POLICY("a", 3) "," POLICY("b", 1) "]", "[]");
