@@ -116,7 +116,6 @@ struct request {
 	uint64_t begun_us;                  /* the front's: ops_now_us() when it was whole */
 
 	struct answer answer;
-	struct request_state *state; /* decide()'s own */
 };
 
 struct engine;

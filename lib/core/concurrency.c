@@ -14,7 +14,7 @@ void concurrency_release(struct concurrency *c)
 }
 
 void concurrency_take(struct concurrency *c, const struct limit *l, uint64_t now_us, uint64_t cost,
-		      uint64_t name, struct limiter_verdict *ret_verdict)
+		      struct limiter_verdict *ret_verdict)
 {
 	bool fits;
 
@@ -22,37 +22,10 @@ void concurrency_take(struct concurrency *c, const struct limit *l, uint64_t now
 	fits = admission_log_used(&c->log, now_us, 0) + cost <= l->limit;
 	if (fits) {
 		admission_log_expire(&c->log, now_us, 0);
-		if (!admission_log_add(&c->log, now_us + l->hold_us, cost, name)) {
+		if (!admission_log_add(&c->log, now_us + l->hold_us, cost, 0)) {
 			*ret_verdict = (struct limiter_verdict){.wait_us = (int64_t)l->hold_us};
 			return;
 		}
 	}
 	admission_log_verdict(&c->log, l->limit, now_us, 0, cost, fits, ret_verdict);
-}
-
-bool concurrency_end(struct concurrency *c, uint64_t now_us, uint64_t name)
-{
-	struct admission *entry;
-
-	admission_log_expire(&c->log, now_us, 0);
-	entry = admission_log_find(&c->log, name);
-	if (entry == NULL)
-		return false;
-	admission_log_remove(&c->log, entry);
-	return true;
-}
-
-bool concurrency_renew(struct concurrency *c, const struct limit *l, uint64_t now_us, uint64_t name)
-{
-	struct admission *entry;
-	uint64_t weight;
-
-	admission_log_expire(&c->log, now_us, 0);
-	entry = admission_log_find(&c->log, name);
-	if (entry == NULL)
-		return false;
-	weight = entry->weight;
-	admission_log_remove(&c->log, entry);
-	/* There is room: an entry has just been removed. */
-	return admission_log_add(&c->log, now_us + l->hold_us, weight, name);
 }

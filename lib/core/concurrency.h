@@ -1,6 +1,6 @@
 /*
- * Concurrency: at most N permits at any instant; each ends by itself after limit.hold_us or when it is released. Twin
- * of lua/concurrency.lua.
+ * Concurrency: at most N permits at any instant; each ends by itself after limit.hold_us. Twin of lua/concurrency.lua,
+ * which alone knows them by name: without Redis no permit is released or renewed.
  */
 #pragma once
 
@@ -19,12 +19,6 @@ struct concurrency {
 bool concurrency_init_empty(struct concurrency *c, const struct limit *l, uint64_t now_us);
 void concurrency_release(struct concurrency *c);
 
-/* Gives a permit of weight `cost` (1..LIMIT_MAX) under `name`, or nothing. 0: without a name, it ends by itself. A name is
- * the caller's to keep unique (a hash of the permit). Out of memory: refused for `hold`. */
+/* Gives a permit of weight `cost` (1..LIMIT_MAX), or nothing. Out of memory: refused for `hold`. */
 void concurrency_take(struct concurrency *c, const struct limit *l, uint64_t now_us, uint64_t cost,
-		      uint64_t name, struct limiter_verdict *ret_verdict);
-
-/* Ends the permit, or lets it live for `hold` again. False: it is not held (any more). */
-bool concurrency_end(struct concurrency *c, uint64_t now_us, uint64_t name);
-bool concurrency_renew(struct concurrency *c, const struct limit *l, uint64_t now_us,
-		       uint64_t name);
+		      struct limiter_verdict *ret_verdict);

@@ -59,7 +59,7 @@ void limiter_admit(const struct limit *l, struct limiter_state *s, uint64_t now_
 		calendar_take(&s->calendar, l, now_us, cost, ret_verdict);
 		break;
 	case ALGORITHM_CONCURRENCY:
-		concurrency_take(&s->concurrency, l, now_us, cost, 0, ret_verdict);
+		concurrency_take(&s->concurrency, l, now_us, cost, ret_verdict);
 		break;
 	case ALGORITHM_N:
 		break;

@@ -305,7 +305,7 @@ Test(front_resp, any_order_of_answers)
 			if (rand_r(&state) % 3 == 0 && fake.later != NULL) {
 				unsigned n = 0;
 
-				for (struct request *r = fake.later; r != NULL; r = r->state->next)
+				for (struct request *r = fake.later; r != NULL; r = *fake_next(r))
 					n++;
 				fake_answer((unsigned)rand_r(&state) % n);
 			}

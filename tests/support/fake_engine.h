@@ -23,8 +23,9 @@
 
 enum { FAKE_REQUESTS_MAX = 8192, FAKE_TEXT_MAX = 2048 };
 
-struct request_state {
-	struct request *next; /* in engine.later */
+struct fake_request {
+	struct request request; /* first: the two convert into each other */
+	struct request *next;   /* in engine.later */
 };
 
 struct engine {
@@ -42,15 +43,20 @@ static inline bool fake_starts(struct slice s, const char *with)
 	return s.len >= strlen(with) && memcmp(s.ptr, with, strlen(with)) == 0;
 }
 
+/* The one that was put off after `r`. */
+static inline struct request **fake_next(struct request *r)
+{
+	return &((struct fake_request *)r)->next;
+}
+
 struct request *request_new(struct engine *e)
 {
 	struct request *r;
 
 	if (e->max != 0 && e->live >= e->max)
 		return NULL;
-	r = calloc(1, sizeof *r + sizeof *r->state);
+	r = calloc(1, sizeof(struct fake_request));
 	assert(r != NULL);
-	r->state = (struct request_state *)(void *)(r + 1);
 	r->refund_amount = -1;
 	e->live++;
 	return r;
@@ -151,7 +157,7 @@ void decide(struct engine *e, struct request *r)
 	r->pairs[0].policy = SLICE("p"); /* as the engine does: borrowed until decide() returns */
 	r->pairs[0].key = SLICE("k");
 	while (*at != NULL)
-		at = &(*at)->state->next;
+		at = fake_next(*at);
 	*at = r;
 }
 
@@ -162,9 +168,9 @@ static inline void fake_answer(unsigned i)
 	struct request *r;
 
 	for (; i > 0; i--)
-		at = &(*at)->state->next;
+		at = fake_next(*at);
 	r = *at;
-	*at = r->state->next;
+	*at = *fake_next(r);
 	fake_answer_one(r);
 }
 
@@ -179,8 +185,8 @@ void request_abandon(struct request *r)
 	struct request **at = &fake.later;
 
 	while (*at != r)
-		at = &(*at)->state->next;
-	*at = r->state->next;
+		at = fake_next(*at);
+	*at = *fake_next(r);
 	fake.abandoned++;
 	request_free(r);
 }
