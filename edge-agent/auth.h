@@ -9,9 +9,10 @@
 
 #include "core/buf.h"
 #include "core/bytes.h"
+#include "core/request_bounds.h"
 #include "core/status.h"
 
-enum { AUTH_TOKEN_MAX = 256, AUTH_NAME_MAX = 64 }; /* bytes */
+enum { AUTH_TOKEN_MAX = REQUEST_TOKEN_MAX, AUTH_NAME_MAX = 64 }; /* bytes */
 
 enum auth_scope {
 	AUTH_CHECK = 1, /* limiter commands */

@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOKEN_MAX = 4096 };
+#include "core/request_bounds.h"
+
+enum { TEXT_MAX = 4096 }; /* a token, and blanks around it */
 
 /*
  * The one word in `text`, which is changed; NULL: there is none, more than one, or a character
@@ -35,6 +37,11 @@ static kova_status copy_word(char *text, const char *from, char **ret_token,
 		agent_error_set(ret_error, "%s must hold one token, a word without spaces", from);
 		return KOVA_EPROTO;
 	}
+	if (strlen(word) > REQUEST_TOKEN_MAX) {
+		agent_error_set(ret_error, "%s holds a token longer than %d bytes", from,
+				REQUEST_TOKEN_MAX);
+		return KOVA_ETOOBIG;
+	}
 	char *token = strdup(word);
 	if (token == NULL)
 		return KOVA_ENOMEM;
@@ -46,7 +53,7 @@ kova_status token_read(const char *file, char **ret_token, struct agent_error *r
 {
 	const char *name = file != NULL ? file : "KOVA_TOKEN";
 	const char *environment = getenv("KOVA_TOKEN");
-	char text[TOKEN_MAX + 2];
+	char text[TEXT_MAX + 2];
 
 	if (file != NULL) {
 		FILE *f = fopen(file, "re");
@@ -66,10 +73,11 @@ kova_status token_read(const char *file, char **ret_token, struct agent_error *r
 		*ret_token = NULL;
 		return KOVA_OK;
 	}
-	kova_status status = strlen(text) > TOKEN_MAX ? KOVA_ETOOBIG
-						      : copy_word(text, name, ret_token, ret_error);
-	if (status == KOVA_ETOOBIG)
+	kova_status status = KOVA_ETOOBIG;
+	if (strlen(text) > TEXT_MAX)
 		agent_error_set(ret_error, "%s holds more than a token", name);
+	else
+		status = copy_word(text, name, ret_token, ret_error);
 	explicit_bzero(text, sizeof text);
 	return status;
 }
