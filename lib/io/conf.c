@@ -322,6 +322,8 @@ static void read_value(const struct member *m)
 		memcpy(m->at, &m->value, sizeof m->value);
 		break;
 	case CONF_LATER:
+		if (json_is_array(m->value) && json_array_size(m->value) == 0)
+			break;
 		conf_fail(m->r, m->path, m->option->name, CONF_AT_KEY, "`%s` is not available yet",
 			  m->option->name);
 		break;

@@ -31,7 +31,7 @@ enum conf_type {
 	CONF_OBJECT,   /* the struct that `table` fills, embedded; an absent one is read as empty */
 	CONF_LIST, /* const json_t *: an array, its items of type `item`; objects are read by the owner */
 	CONF_RAW,   /* const json_t *: read by the table's owner */
-	CONF_LATER, /* nothing: any value is an error "not available yet" */
+	CONF_LATER, /* nothing: any value but an empty list is an error "not available yet" */
 };
 
 /* What an absent option without a default leaves: CONF_ABSENT in integers, −1 in enums, NULL, false. */

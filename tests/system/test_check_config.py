@@ -59,6 +59,9 @@ class CheckConfig(harness.Case):
             with self.subTest(field=field):
                 self.refused(json.dumps({field: value}), field)
 
+    def test_a_list_of_none_of_it_asks_for_nothing(self):
+        self.assertEqual(self.run_agent("--check-config", config={"pools": []}).returncode, 0)
+
     def test_a_front_that_is_not_available_yet_can_be_turned_off(self):
         config = {"listen": {"resp": "127.0.0.1:7411", "http": None, "grpc": None}}
         self.assertEqual(self.run_agent("--check-config", config=config).returncode, 0)
