@@ -2,13 +2,8 @@
 
 #include <stddef.h>
 
+#include "option_table.h"
 #include "policy_fields.h"
-
-#define COUNT(array) (sizeof(array) / sizeof(array)[0])
-#define LATER(name_)                                          \
-	{                                                     \
-		.name = name_, .type = CONF_LATER, .text = "" \
-	}
 
 enum { CALL_MS_MAX = 60000, THREADS_MAX = 64 };
 

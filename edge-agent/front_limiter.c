@@ -213,6 +213,20 @@ static void request_hand_over(struct http_call *c, struct request *r)
 
 /* ---- take, peek, acquire ---- */
 
+/* The first options of most bodies. AT(field) says where a body keeps a field. */
+#define PAIR_OPTIONS(required_, whose_)                                                    \
+	{.name = "policy",                                                                 \
+	 .type = CONF_BYTES,                                                               \
+	 .required = required_,                                                            \
+	 .min = 1,                                                                         \
+	 .max = NAME_BYTES_MAX,                                                            \
+	 .at = AT(policy),                                                                 \
+	 .text = "the policy's name"},                                                     \
+	{                                                                                  \
+		.name = "key", .type = CONF_BYTES, .required = required_, .min = 1,        \
+		.max = REQUEST_KEY_MAX, .at = AT(key), .text = whose_ ", 1 to 1024 bytes", \
+	}
+
 struct take_body {
 	struct slice policy, key, id;
 	int64_t cost, wait_ms;
@@ -222,16 +236,6 @@ struct take_body {
 
 #define AT(field) offsetof(struct take_body, field)
 
-#define POLICY_OPTION                                                                        \
-	{                                                                                    \
-		.name = "policy", .type = CONF_BYTES, .min = 1, .max = 64, .at = AT(policy), \
-		.text = "the policy's name",                                                 \
-	}
-#define KEY_OPTION                                                                   \
-	{                                                                            \
-		.name = "key", .type = CONF_BYTES, .min = 1, .max = REQUEST_KEY_MAX, \
-		.at = AT(key), .text = "whose quota, 1 to 1024 bytes",               \
-	}
 #define COST_OPTION                                                                            \
 	{                                                                                      \
 		.name = "cost", .type = CONF_INT, .min = 1, .max = LIMIT_MAX, .fallback = "1", \
@@ -249,8 +253,7 @@ struct take_body {
 	}
 
 static const struct conf_option take_options[] = {
-	POLICY_OPTION,
-	KEY_OPTION,
+	PAIR_OPTIONS(false, "whose quota"),
 	COST_OPTION,
 	WAIT_OPTION,
 	ID_OPTION,
@@ -264,13 +267,12 @@ static const struct conf_option take_options[] = {
 static const struct conf_table take_table = {
 	.options = take_options, .n_options = sizeof take_options / sizeof take_options[0]};
 
-static const struct conf_option pair_options[] = {POLICY_OPTION, KEY_OPTION, COST_OPTION};
+static const struct conf_option pair_options[] = {PAIR_OPTIONS(false, "whose quota"), COST_OPTION};
 static const struct conf_table pair_table = {.options = pair_options, .n_options = 3};
 
 /* A permit is one slot: a body made for take may say so. */
 static const struct conf_option acquire_options[] = {
-	POLICY_OPTION,
-	KEY_OPTION,
+	PAIR_OPTIONS(false, "whose quota"),
 	{.name = "cost",
 	 .type = CONF_INT,
 	 .min = 1,
@@ -418,30 +420,21 @@ struct permit_body {
 	struct slice policy, key, permit;
 };
 
+#define AT(field) offsetof(struct permit_body, field)
+
 static const struct conf_option permit_options[] = {
-	{.name = "policy",
-	 .type = CONF_BYTES,
-	 .required = true,
-	 .min = 1,
-	 .max = 64,
-	 .at = offsetof(struct permit_body, policy),
-	 .text = "the policy's name"},
-	{.name = "key",
-	 .type = CONF_BYTES,
-	 .required = true,
-	 .min = 1,
-	 .max = REQUEST_KEY_MAX,
-	 .at = offsetof(struct permit_body, key),
-	 .text = "whose permit, 1 to 1024 bytes"},
+	PAIR_OPTIONS(true, "whose permit"),
 	{.name = "permit",
 	 .type = CONF_BYTES,
 	 .required = true,
 	 .min = 1,
 	 .max = REQUEST_PERMIT_MAX,
-	 .at = offsetof(struct permit_body, permit),
+	 .at = AT(permit),
 	 .text = "the permit that acquire gave"},
 };
 static const struct conf_table permit_table = {.options = permit_options, .n_options = 3};
+
+#undef AT
 
 static bool read_permit(struct http_call *c, struct request *r, const json_t *whole)
 {
@@ -498,20 +491,7 @@ struct feedback_body {
 #define AT(field) offsetof(struct feedback_body, field)
 
 static const struct conf_option feedback_options[] = {
-	{.name = "policy",
-	 .type = CONF_BYTES,
-	 .required = true,
-	 .min = 1,
-	 .max = 64,
-	 .at = AT(policy),
-	 .text = "the policy's name"},
-	{.name = "key",
-	 .type = CONF_BYTES,
-	 .required = true,
-	 .min = 1,
-	 .max = REQUEST_KEY_MAX,
-	 .at = AT(key),
-	 .text = "whose request it was, 1 to 1024 bytes"},
+	PAIR_OPTIONS(true, "whose request it was"),
 	{.name = "ok",
 	 .type = CONF_BOOL,
 	 .required = true,

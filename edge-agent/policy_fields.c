@@ -5,12 +5,7 @@
 #include "core/adaptive.h"
 #include "core/breaker.h"
 #include "core/request_bounds.h"
-
-#define COUNT(array) (sizeof(array) / sizeof(array)[0])
-#define LATER(name_)                                          \
-	{                                                     \
-		.name = name_, .type = CONF_LATER, .text = "" \
-	}
+#include "option_table.h"
 
 const char *const policy_algorithm_names[] = {
 	[ALGORITHM_TOKEN_BUCKET] = "token-bucket",
