@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "io/atomic_file.h"
+#include "io/file.h"
 
 enum { FORMAT = 1, JOURNAL_LONG = 4 << 20 };
 
@@ -28,30 +29,6 @@ static kova_status fail_io(struct control_error *e, const char *path)
 {
 	say(e, "%.300s: %s", path, strerror(errno));
 	return KOVA_EIO;
-}
-
-/* All of the file; KOVA_ENOTFOUND: there is none. */
-static kova_status file_read(const char *path, struct buf *ret_text)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = 0;
-
-	if (fd < 0)
-		return errno == ENOENT ? KOVA_ENOTFOUND : KOVA_EIO;
-	do {
-		char *room = buf_reserve(ret_text, 1 << 16);
-
-		n = room != NULL ? read(fd, room, 1 << 16) : 0;
-		if (n > 0)
-			ret_text->len += (size_t)n;
-	} while (n > 0);
-	int error = errno;
-
-	close(fd);
-	errno = error;
-	if (buf_failed(ret_text))
-		return KOVA_ENOMEM;
-	return n == 0 ? KOVA_OK : KOVA_EIO;
 }
 
 /* The next line of *text without its end, which must be there. */
@@ -179,14 +156,14 @@ static kova_status store_read(struct control_store *store, struct control_state 
 			      uint64_t *ret_journal_whole, struct control_error *e)
 {
 	struct buf text = {0};
-	kova_status status = file_read(store->path, &text);
+	kova_status status = file_read(store->path, SIZE_MAX, &text);
 
 	if (status == KOVA_OK)
 		status = snapshot_parse(buf_slice(&text), s);
 	buf_release(&text);
 	if (status != KOVA_OK && status != KOVA_ENOTFOUND)
 		return fail_read(store, store->path, status, e);
-	status = file_read(store->journal_path, &text);
+	status = file_read(store->journal_path, SIZE_MAX, &text);
 	if (status == KOVA_OK)
 		status = journal_parse(buf_slice(&text), s, ret_journal_whole);
 	buf_release(&text);

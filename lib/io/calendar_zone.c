@@ -11,6 +11,7 @@
 #include "core/civil.h"
 #include "core/divide.h"
 #include "core/tzif.h"
+#include "io/file.h"
 
 #define ZONE_DIRECTORY "/usr/share/zoneinfo/"
 
@@ -52,20 +53,6 @@ struct source {
 	struct tzif tz;
 };
 
-static kova_status file_read(const char *path, struct buf *ret_file)
-{
-	FILE *f = fopen(path, "re");
-
-	if (f == NULL)
-		return KOVA_ENOTFOUND;
-	char *room = buf_reserve(ret_file, ZONE_FILE_MAX);
-
-	if (room != NULL)
-		ret_file->len = fread(room, 1, ZONE_FILE_MAX, f);
-	fclose(f);
-	return room != NULL ? KOVA_OK : KOVA_ENOMEM;
-}
-
 /* KOVA_ENOTFOUND: there is no such zone. */
 static kova_status source_open(const char *zone, struct source *s)
 {
@@ -77,9 +64,10 @@ static kova_status source_open(const char *zone, struct source *s)
 	if (!name_valid(zone))
 		return KOVA_ENOTFOUND;
 	snprintf(path, sizeof path, ZONE_DIRECTORY "%s", zone);
-	kova_status status = file_read(path, &s->file);
+	kova_status status = file_read(path, ZONE_FILE_MAX, &s->file);
 
-	if (status == KOVA_OK && tzif_parse(buf_slice(&s->file), &s->tz) != KOVA_OK)
+	if (status == KOVA_EIO ||
+	    (status == KOVA_OK && tzif_parse(buf_slice(&s->file), &s->tz) != KOVA_OK))
 		status = KOVA_ENOTFOUND;
 	if (status != KOVA_OK)
 		buf_release(&s->file);

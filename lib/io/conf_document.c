@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "io/conf.h"
+#include "io/file.h"
 
 enum { CONF_FILE_MAX = 1 << 28 }; /* 256 MiB */
 
@@ -12,45 +13,6 @@ static void report_line(struct buf *errors, const char *file, struct locate_posi
 			const char *text)
 {
 	buf_printf(errors, "%s:%zu:%zu: %s\n", file, at.line, at.column, text);
-}
-
-/* All of `f`, which may be a pipe; false: could not be read (errno) or too large (EFBIG). */
-static bool stream_read(FILE *f, struct buf *ret_text)
-{
-	for (;;) {
-		char *room = buf_reserve(ret_text, 65536);
-
-		if (room == NULL) {
-			errno = ENOMEM;
-			return false;
-		}
-		size_t n = fread(room, 1, 65536, f);
-
-		ret_text->len += n;
-		if (n == 0)
-			break;
-		if (ret_text->len > CONF_FILE_MAX) {
-			errno = EFBIG;
-			return false;
-		}
-	}
-	return ferror(f) == 0;
-}
-
-static kova_status file_read(const char *file, struct buf *ret_text, struct buf *ret_errors)
-{
-	FILE *f = fopen(file, "re");
-	bool whole = f != NULL && stream_read(f, ret_text);
-	int error = errno;
-
-	if (f != NULL)
-		fclose(f);
-	if (whole)
-		return KOVA_OK;
-	if (error == ENOMEM)
-		return KOVA_ENOMEM;
-	buf_printf(ret_errors, "%s: %s\n", file, strerror(error));
-	return KOVA_ECONFIG;
 }
 
 /*
@@ -113,10 +75,14 @@ kova_status conf_document_load(const char *file, struct conf_document *ret_docum
 			       struct buf *ret_errors)
 {
 	struct buf text = {0};
-	kova_status status = file_read(file, &text, ret_errors);
+	kova_status status = file_read(file, CONF_FILE_MAX, &text);
 
-	if (status == KOVA_OK)
+	if (status == KOVA_OK) {
 		status = conf_document_parse(file, buf_slice(&text), ret_document, ret_errors);
+	} else if (status != KOVA_ENOMEM) {
+		buf_printf(ret_errors, "%s: %s\n", file, strerror(errno));
+		status = KOVA_ECONFIG;
+	}
 	buf_release(&text);
 	return status;
 }
