@@ -173,7 +173,7 @@ Test(redis_cluster, two_keys_half_moved_are_tried_again)
 	const struct rig_call *call = rig_wait(&rig, late);
 	cr_assert_eq(call->status, KOVA_EREPLY, "not executed, and that is known");
 	cr_assert_not_null(strstr(call->text, "TRYAGAIN"), "%s", call->text);
-	cr_assert_lt(rig_took_ms(call), TIMEOUT_MS + 30);
+	cr_assert_lt(rig_own_ms(call), TIMEOUT_MS + 30);
 
 	size_t in_time = rig_ask(&rig, slot, TWO_KEYS);
 	rig_run(&rig, 100);
@@ -255,14 +255,16 @@ Test(redis_cluster, a_dead_master_is_down_and_a_new_one_is_found, .timeout = 100
 
 	begin(MASTERS);
 	add_replica(replica, &nodes[0]);
-	cr_assert_eq(rig_wait(&rig, rig_ask(&rig, 0, "INCR {06S}"))->status, KOVA_OK);
-
+	for (int i = 0; rig_wait(&rig, rig_ask(&rig, 0, "SET {06S} 1"))->status != KOVA_OK; i++) {
+		cr_assert_lt(i, 100, "the masters agree");
+		rig_run(&rig, 100);
+	}
 	wait_for(replica, "DBSIZE", "1");
 	redis_node_kill(&nodes[0]);
 	rig_wait_up(&rig, 0, false, 500);
 	size_t call = rig_ask(&rig, 0, "INCR {06S}");
 	cr_assert_eq(rig_wait(&rig, call)->status, KOVA_ECONN);
-	cr_assert_lt(rig_took_ms(&rig.calls[call]), 30);
+	cr_assert_lt(rig_own_ms(&rig.calls[call]), 30);
 	rig_wait_up(&rig, 0, true, 30000); /* an election may fail, and takes longer each time */
 	/* While the others agree on it, CLUSTERDOWN may still come. */
 	for (int i = 0; i < 50 && rig_wait(&rig, rig_ask(&rig, 0, "INCR {06S}"))->status != KOVA_OK;
@@ -288,7 +290,7 @@ Test(redis_cluster, clusterdown_is_down_until_it_is_over, .timeout = 100)
 		  redis_store_up(rig.store, redis_store_shard(rig.store, alive))));
 	size_t call = rig_ask(&rig, alive, "GET {unused}");
 	cr_assert_eq(rig_wait(&rig, call)->status, KOVA_ECONN);
-	cr_assert_lt(rig_took_ms(&rig.calls[call]), 30);
+	cr_assert_lt(rig_own_ms(&rig.calls[call]), 30);
 	redis_node_again(&nodes[0]);
 	rig_wait_up(&rig, alive, true, 8000);
 	rig_wait_up(&rig, 0, true, 8000);
@@ -336,7 +338,7 @@ static void expect_unexecuted(char *says, const char *error)
 		const struct rig_call *call = rig_wait(&rig, i);
 		cr_assert_eq(call->status, KOVA_EREPLY, "%s: %d", says, call->status);
 		cr_assert_eq(strncmp(call->text, error, strlen(error)), 0, "%s", call->text);
-		cr_assert_lt(rig_took_ms(call), 100 + 20);
+		cr_assert_lt(rig_own_ms(call), 100 + 20);
 	}
 	cr_assert_lt(fake.n_commands, 200, "%u commands: round and round", fake.n_commands);
 	fake_redis_stop(&fake);

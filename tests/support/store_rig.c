@@ -18,6 +18,20 @@ static void fail(const char *what, const char *detail)
 	abort();
 }
 
+/* ns that this thread has waited for a processor so far; 0 where the kernel doesn't say. */
+static uint64_t queued_ns(void)
+{
+	FILE *f = fopen("/proc/thread-self/schedstat", "re");
+	uint64_t ran = 0, queued = 0;
+
+	if (f == NULL)
+		return 0;
+	if (fscanf(f, "%" SCNu64 " %" SCNu64, &ran, &queued) != 2)
+		queued = 0;
+	fclose(f);
+	return queued;
+}
+
 struct pending {
 	struct store_rig *rig;
 	size_t call;
@@ -32,6 +46,7 @@ static void on_reply(kova_status status, const struct redisReply *reply, void *d
 	call->ended++;
 	call->status = status;
 	call->ended_ns = uv_hrtime();
+	call->queued_ns = queued_ns() - call->queued_ns;
 	if ((reply != NULL) != (status == KOVA_OK || status == KOVA_EREPLY))
 		fail("a reply comes with KOVA_OK and KOVA_EREPLY only", kova_status_text(status));
 	if (reply != NULL && reply->str != NULL)
@@ -128,6 +143,7 @@ size_t rig_ask(struct store_rig *rig, uint16_t slot, const char *format, ...)
 	command_write(&command, words);
 	*pending = (struct pending){rig, rig->n_calls++};
 	size_t call = pending->call;
+	rig->calls[call].queued_ns = queued_ns();
 	rig->calls[call].begun_ns = uv_hrtime();
 	redis_store_call(rig->store, slot, buf_slice(&command), on_reply, pending);
 	buf_release(&command);
@@ -192,4 +208,9 @@ void rig_wait_up(struct store_rig *rig, uint16_t slot, bool up, uint64_t patienc
 double rig_took_ms(const struct rig_call *call)
 {
 	return (double)(call->ended_ns - call->begun_ns) / 1e6;
+}
+
+double rig_own_ms(const struct rig_call *call)
+{
+	return rig_took_ms(call) - (double)call->queued_ns / 1e6;
 }

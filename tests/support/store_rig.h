@@ -18,6 +18,7 @@ struct rig_call {
 	kova_status status;
 	char text[64]; /* of the reply: string, status, error; a number in decimal */
 	uint64_t begun_ns, ended_ns;
+	uint64_t queued_ns; /* of that, ready to run but waiting for a processor */
 };
 
 struct store_rig {
@@ -52,3 +53,5 @@ const struct rig_call *rig_wait(struct store_rig *rig, size_t call);
 void rig_wait_up(struct store_rig *rig, uint16_t slot, bool up, uint64_t patience_ms);
 /* ms that a call took. */
 double rig_took_ms(const struct rig_call *call);
+/* The same without the time for which this thread was ready to run and the machine did others' work. */
+double rig_own_ms(const struct rig_call *call);
