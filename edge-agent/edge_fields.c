@@ -18,14 +18,14 @@ static const struct conf_option listen_options[] = {
 	 .type = CONF_ADDRESS,
 	 .nullable = true,
 	 .at = offsetof(struct listen_fields, resp),
-	 .fallback = "127.0.0.1:7411",
-	 .text = "the Redis protocol. The host is an IP address or `localhost`; port 0: any free "
-		 "one"},
+	 .fallback = "localhost:7411",
+	 .text = "the Redis protocol. The host is an IP address or `localhost` (127.0.0.1 and, "
+		 "where there is IPv6, [::1]); port 0: any free one"},
 	{.name = "http",
 	 .type = CONF_ADDRESS,
 	 .nullable = true,
 	 .at = offsetof(struct listen_fields, http),
-	 .fallback = "127.0.0.1:7412",
+	 .fallback = "localhost:7412",
 	 .text = "HTTP/1.1: the API, administration, health and metrics"},
 	{.name = "unix",
 	 .type = CONF_PATH,

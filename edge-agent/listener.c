@@ -28,6 +28,7 @@ struct listener {
 	struct conn_pool *pool;
 	const struct front_ops *ops;
 	struct listener *next; /* in pool->listeners */
+	struct listener *twin; /* of `localhost`: the one on [::1] */
 	bool owes_accept;      /* there was no memory for a connection that libuv has offered */
 	char address[CONN_ADDRESS_MAX];
 };
@@ -35,13 +36,13 @@ struct listener {
 /* ---- Addresses ---- */
 
 struct endpoint {
-	bool is_unix;
+	bool is_unix, is_localhost;
 	struct sockaddr_storage tcp;
 	char path[sizeof((struct sockaddr_un *)0)->sun_path];
 };
 
 /* Names are not looked up. */
-static bool parse_tcp(struct slice address, struct sockaddr_storage *ret_tcp)
+static bool parse_tcp(struct slice address, struct endpoint *e)
 {
 	struct host_port a;
 	char host[64];
@@ -55,14 +56,14 @@ static bool parse_tcp(struct slice address, struct sockaddr_storage *ret_tcp)
 
 		if (uv_ip6_addr(host, a.port, &in6) != 0)
 			return false;
-		memcpy(ret_tcp, &in6, sizeof in6);
+		memcpy(&e->tcp, &in6, sizeof in6);
 	} else {
 		struct sockaddr_in in4;
 
-		if (uv_ip4_addr(strcmp(host, "localhost") == 0 ? "127.0.0.1" : host, a.port,
-				&in4) != 0)
+		e->is_localhost = strcmp(host, "localhost") == 0;
+		if (uv_ip4_addr(e->is_localhost ? "127.0.0.1" : host, a.port, &in4) != 0)
 			return false;
-		memcpy(ret_tcp, &in4, sizeof in4);
+		memcpy(&e->tcp, &in4, sizeof in4);
 	}
 	return true;
 }
@@ -79,7 +80,7 @@ static bool parse_endpoint(const char *address, struct endpoint *ret_endpoint)
 			return false;
 		e.is_unix = true;
 		memcpy(e.path, path, len + 1);
-	} else if (!parse_tcp(slice_of(address), &e.tcp)) {
+	} else if (!parse_tcp(slice_of(address), &e)) {
 		return false;
 	}
 	*ret_endpoint = e;
@@ -231,11 +232,48 @@ static void link_last(struct listener *l)
 	*at = l;
 }
 
+/* 0, or what libuv says. */
+static int start_one(struct conn_pool *pool, const struct endpoint *e, const struct front_ops *ops,
+		     struct listener **ret_listener)
+{
+	struct listener *l = calloc(1, sizeof *l);
+
+	if (l == NULL)
+		return UV_ENOMEM;
+	l->pool = pool;
+	l->ops = ops;
+	int r = open_socket(l, e);
+
+	if (r != 0) {
+		uv_close(&l->io.handle, on_listener_closed);
+		return r;
+	}
+	link_last(l);
+	*ret_listener = l;
+	return 0;
+}
+
+/* `localhost` is [::1] as well, at the same port, where there is IPv6. */
+static int start_twin(struct listener *l)
+{
+	struct endpoint e = {0};
+	struct sockaddr_in in4 = {0};
+	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	int len = sizeof in4, r = uv_tcp_getsockname(&l->io.tcp, (struct sockaddr *)&in4, &len);
+
+	if (r != 0)
+		return r;
+	in6.sin6_port = in4.sin_port;
+	memcpy(&e.tcp, &in6, sizeof in6);
+	r = start_one(l->pool, &e, l->ops, &l->twin);
+	return r == UV_EADDRNOTAVAIL || r == UV_EAFNOSUPPORT ? 0 : r;
+}
+
 struct listener *listener_start(struct conn_pool *pool, const char *address,
 				const struct front_ops *ops, struct buf *ret_error)
 {
 	struct endpoint e;
-	struct listener *l;
+	struct listener *l = NULL;
 	int r;
 
 	if (!parse_endpoint(address, &e)) {
@@ -247,20 +285,17 @@ struct listener *listener_start(struct conn_pool *pool, const char *address,
 	}
 	if (e.is_unix && !clear_stale(e.path, ret_error))
 		return NULL;
-	l = calloc(1, sizeof *l);
-	if (l == NULL) {
-		buf_add_text(ret_error, kova_status_text(KOVA_ENOMEM));
-		return NULL;
-	}
-	l->pool = pool;
-	l->ops = ops;
-	r = open_socket(l, &e);
+	r = start_one(pool, &e, ops, &l);
 	if (r != 0) {
 		buf_printf(ret_error, "%s: %s", address, uv_strerror(r));
-		uv_close(&l->io.handle, on_listener_closed);
 		return NULL;
 	}
-	link_last(l);
+	r = e.is_localhost ? start_twin(l) : 0;
+	if (r != 0) {
+		buf_printf(ret_error, "%s: %s on [::1]", address, uv_strerror(r));
+		listener_stop(l);
+		return NULL;
+	}
 	return l;
 }
 
@@ -268,6 +303,8 @@ void listener_stop(struct listener *l)
 {
 	struct listener **at = &l->pool->listeners;
 
+	if (l->twin != NULL)
+		listener_stop(l->twin);
 	while (*at != l)
 		at = &(*at)->next;
 	*at = l->next;

@@ -9,8 +9,8 @@
 
 /*
  * `address`: "host:port" or "[v6]:port" (port 0: any free one), or "unix:PATH" or a PATH with a '/'
- * in it of a unix socket, which gets mode 0660. `host` is an IPv4 or IPv6 address or `localhost`
- * (127.0.0.1): names are not looked up. A socket file that nobody answers on is replaced; one in
+ * in it of a unix socket, which gets mode 0660. `host` is an IPv4 or IPv6 address or `localhost`,
+ * 127.0.0.1 and, where the machine has IPv6, [::1]: names are not looked up. A socket file that nobody answers on is replaced; one in
  * use, or a file of another kind, is an error. NULL with one line, without a line end, in
  * ret_error.
  */

@@ -24,8 +24,8 @@ static const char help[] =
 	"  -V, --version          the version\n"
 	"\n"
 	"SIGHUP reloads FILE and the tokens; SIGTERM and SIGINT answer what is in progress\n"
-	"and end. Without `listen` it answers RESP on 127.0.0.1:7411 and HTTP on\n"
-	"127.0.0.1:7412; without `redis` it runs a private redis-server. Every option of\n"
+	"and end. Without `listen` it answers RESP on localhost:7411 and HTTP on\n"
+	"localhost:7412; without `redis` it runs a private redis-server. Every option of\n"
 	"FILE: man kova-agent, docs/configuration.md.\n";
 
 enum { EXIT_USAGE = 2, OPTION_CHECK = 256, OPTION_LOG, OPTION_LOG_LEVEL };

@@ -146,25 +146,37 @@ Test(listener, a_path_that_is_too_long)
 	stop_front();
 }
 
-Test(listener, ipv6)
+/* A socket connected to [::1] at the port of `address`, or -1. */
+static int dial_ipv6(const char *address)
 {
 	struct sockaddr_in6 to = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	to.sin6_port = htons((uint16_t)atoi(strrchr(address, ':') + 1));
+	if (fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof to) != 0) {
+		close(fd);
+		return -1;
+	}
+	cr_assert(fd < 0 || fcntl(fd, F_SETFL, O_NONBLOCK) == 0);
+	return fd;
+}
+
+Test(listener, ipv6)
+{
 	struct buf error = {0};
 	struct listener *l;
 	char text[CONN_ADDRESS_MAX];
-	int fd = socket(AF_INET6, SOCK_STREAM, 0);
+	int fd;
 
 	start_front(&front_resp, NULL, 0);
 	l = listener_start(pool, "[::1]:0", &front_resp, &error);
 	if (l == NULL) { /* a machine without IPv6 */
 		buf_release(&error);
-		close(fd);
 		stop_front();
 		return;
 	}
-	to.sin6_port = htons((uint16_t)atoi(strrchr(listener_address(l), ':') + 1));
-	cr_assert_eq(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
-	cr_assert_eq(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+	fd = dial_ipv6(listener_address(l));
+	cr_assert_geq(fd, 0);
 	say(fd, "PING\r\n");
 	expect(fd, "+PONG\r\n");
 	conn_peer(first_conn(), text);
@@ -173,6 +185,39 @@ Test(listener, ipv6)
 	cr_assert_str_eq(text, listener_address(l));
 	close(fd);
 	listener_stop(l);
+	stop_front();
+}
+
+Test(listener, localhost_is_both)
+{
+	char taken[CONN_ADDRESS_MAX], again[CONN_ADDRESS_MAX + 16];
+	struct listener *l, *six;
+	int fd;
+
+	start_front(&front_resp, NULL, 0);
+	l = try_listen("localhost:0", NULL);
+	snprintf(taken, sizeof taken, "%s", listener_address(l));
+	cr_assert_eq(strncmp(taken, "127.0.0.1:", 10), 0, "%s", taken);
+	fd = dial_ipv6(taken);
+	if (fd < 0) { /* a machine without IPv6 */
+		listener_stop(l);
+		stop_front();
+		return;
+	}
+	say(fd, "PING\r\n");
+	expect(fd, "+PONG\r\n");
+	close(fd);
+	listener_stop(l);
+	turn();
+	cr_assert_lt(dial_ipv6(taken), 0, "both are stopped");
+
+	snprintf(again, sizeof again, "[::1]:%s", strrchr(taken, ':') + 1);
+	six = try_listen(again, NULL);
+	snprintf(again, sizeof again, "localhost:%s", strrchr(taken, ':') + 1);
+	(void)try_listen(again, "address already in use on [::1]");
+	turn();
+	listener_stop(try_listen(taken, NULL));
+	listener_stop(six);
 	stop_front();
 }
 

@@ -83,8 +83,8 @@ Test(edge_conf, an_empty_file_gives_the_defaults)
 	gethostname(host, sizeof host);
 	cr_expect_str_eq(conf.node, host);
 	cr_expect_str_eq(conf.region, "local");
-	cr_expect_str_eq(conf.listen_resp, "127.0.0.1:7411");
-	cr_expect_str_eq(conf.listen_http, "127.0.0.1:7412");
+	cr_expect_str_eq(conf.listen_resp, "localhost:7411");
+	cr_expect_str_eq(conf.listen_http, "localhost:7412");
 	cr_expect_null(conf.listen_unix);
 	cr_expect_null(conf.tokens_file);
 	cr_expect_not(conf.insecure);
