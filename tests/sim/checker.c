@@ -100,7 +100,8 @@ static void make_room(struct checker *c)
 {
 	if (c->n < c->room)
 		return;
-	memmove(c->entries, c->entries + c->first, (c->n - c->first) * sizeof *c->entries);
+	if (c->first > 0)
+		memmove(c->entries, c->entries + c->first, (c->n - c->first) * sizeof *c->entries);
 	c->n -= c->first;
 	c->first = 0;
 	if (c->n < c->room / 2)
