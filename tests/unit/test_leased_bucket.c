@@ -175,3 +175,42 @@ Test(leased_bucket, a_reset_is_when_it_is_full)
 	leased_bucket_take(&b, &l, at_us, 15, &v);
 	cr_assert_eq(v.reset_us, 5500000);
 }
+
+/* ---- When the limit changes ---- */
+
+Test(leased_bucket, a_lowered_limit_forgets_debt_but_not_what_is_outstanding)
+{
+	struct limit wide = make(10, SECOND, 100), narrow = make(10, SECOND, 10);
+	struct leased_bucket b = {0};
+	struct leased_bucket_request r = {1, 60, 1, 7, 2 * SECOND};
+	struct limiter_verdict v;
+	uint64_t granted, given;
+
+	cr_assert(leased_bucket_lease(&b, &wide, START, &r, &granted, &v) && granted == 60);
+	leased_bucket_take(&b, &wide, START, 40, &v);
+	cr_assert(v.allowed);
+	leased_bucket_take(&b, &narrow, START, 1, &v);
+	cr_assert(!v.allowed && v.remaining == 0);
+	cr_assert_eq(b.bucket.debt_ut, 60 * LIMIT_UT, "what is outstanding is all that is owed");
+	cr_assert(leased_bucket_unlease(&b, &narrow, START + 1, 7, 60, &given) && given == 60);
+	leased_bucket_take(&b, &narrow, START + 1, 10, &v);
+	cr_assert(v.allowed && v.remaining == 0, "the new burst, and no more");
+}
+
+Test(leased_bucket, a_limit_of_0_refuses_and_leaves_the_state_alone)
+{
+	struct limit l = make(10, SECOND, 100), none = make(0, SECOND, 100);
+	struct leased_bucket b = {0};
+	struct leased_bucket_request r = {1, 60, 1, 7, 2 * SECOND}, second = {1, 1, 1, 8, SECOND};
+	struct limiter_verdict v;
+	uint64_t granted, given;
+
+	cr_assert(leased_bucket_lease(&b, &l, START, &r, &granted, &v));
+	leased_bucket_take(&b, &none, START + 1, 1, &v);
+	cr_assert(!v.allowed && v.wait_us == VERDICT_NEVER);
+	cr_assert_not(leased_bucket_lease(&b, &none, START + 1, &second, &granted, &v));
+	cr_assert_not(v.allowed);
+	cr_assert_not(leased_bucket_unlease(&b, &none, START + 1, 7, 60, &given));
+	cr_assert_eq(leased_bucket_give(&b, &none, START + 1, 1), 0);
+	cr_assert(b.leases.n == 1 && b.bucket.debt_ut == 60 * LIMIT_UT);
+}
