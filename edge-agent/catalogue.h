@@ -55,7 +55,8 @@ struct policy {
 	uint32_t wait_max_queue; /* 0: never wait */
 	uint64_t wait_max_ms;
 	struct {
-		bool off;        /* neither leases nor remembered refusals */
+		bool off;       /* neither leases nor remembered refusals */
+		bool automatic; /* leases for keys that are busy, under limits that are large, alone */
 		uint64_t max;    /* permits; 0: no bound */
 		uint64_t ttl_us; /* 1 ms..10 s */
 	} lease;

@@ -277,6 +277,8 @@ static void granted(struct request_state *s)
 	answer_granted(s, tightest(s));
 	if (s->request.kind == REQUEST_PEEK)
 		add_leased(s);
+	for (uint8_t i = 0; i < s->request.n_pairs && s->request.kind == REQUEST_TAKE; i++)
+		leases_took(s->engine->leases, &s->request.pairs[i]);
 	if (shadowed)
 		s->request.answer.reason = REASON_SHADOW;
 	request_done(s);
@@ -314,19 +316,39 @@ static const enum reason refusals[] = {
 	[SCRIPT_BREAKER_OPEN] = REASON_BREAKER_OPEN,
 };
 
+static void ask(struct request_state *s, bool chained, unsigned n_after);
+
+/* Permits that were leased here may be what it was refused for: they go back, and the region is asked once more. */
+static bool gave_up_leases(struct request_state *s, const struct check_ref *ref,
+			   const struct script_answer *said)
+{
+	const struct request_pair *q = &s->request.pairs[ref->pair];
+
+	if (said->why != SCRIPT_LIMITED || s->request.kind != REQUEST_TAKE || s->lease_given_up ||
+	    waiters_is_waiting(s))
+		return false;
+	s->lease_given_up = leases_give_up(s->engine->leases, q->policy, q->key, s->lease_returns);
+	return s->lease_given_up;
+}
+
 static void refused(struct request_state *s, const struct group *g)
 {
+	const struct check_ref *ref = &s->checks[g->first_check + g->answer.check];
 	struct answer *a = &s->request.answer;
 	bool never = g->answer.wait_us < 0;
 
 	give_back(s, 0);
-	resolve_answer(a, &s->checks[g->first_check + g->answer.check], &g->answer, false);
+	resolve_answer(a, ref, &g->answer, false);
 	a->reason = refusals[g->answer.why];
 	if (!request_takes(&s->request) || s->abandoned || never) {
 		request_done(s);
 		return;
 	}
-	leases_refused(s, &g->answer);
+	if (gave_up_leases(s, ref, &g->answer)) {
+		ask(s, false, 0);
+		return;
+	}
+	leases_refused(s, ref, &g->answer);
 	if (!waiters_is_waiting(s)) {
 		uint64_t wait_ms = wait_bound_ms(s);
 
@@ -482,8 +504,6 @@ static void stand_behind(struct request_state *s)
 	request_done(s);
 }
 
-static void ask(struct request_state *s, bool chained, unsigned n_after);
-
 /* Not known: it is as new as any other. */
 static void id_unknown(struct request_state *s)
 {
@@ -560,6 +580,7 @@ static bool may_ask(struct request_state *s)
 {
 	s->asking_first = s->looking_up = false;
 	s->edge_tries = 0;
+	s->lease_returns = leases_returns(s->engine->leases);
 	for (uint8_t i = 0; i < s->n_groups; i++)
 		s->groups[i].status = KOVA_AGAIN;
 	for (uint8_t i = 0; i < s->n_groups; i++)
@@ -658,12 +679,12 @@ void request_in_doubt(struct request_state *s)
 		request_done(s);
 }
 
-/* What may be decided from a lease: a plain take of one pair, with nobody in line before it. */
+/* What may be decided from leases: a plain take, with nobody in line before it. */
 static enum lease_verdict try_lease(struct request_state *s)
 {
 	const struct request *r = &s->request;
 
-	if (r->kind != REQUEST_TAKE || r->n_pairs != 1 || r->id.len > 0 || r->want_receipt ||
+	if (r->kind != REQUEST_TAKE || r->n_pairs == 0 || r->id.len > 0 || r->want_receipt ||
 	    waiters_ahead(s))
 		return LEASE_NONE;
 	return leases_try(s);

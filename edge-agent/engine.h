@@ -96,7 +96,10 @@ struct request_state {
 	char permit[PERMIT_CHARS];
 	struct lease_entry *lease_entry; /* pending on a lease of this key, in its list: */
 	struct request_state *lease_prev, *lease_next;
-	struct buf receipt; /* text of the receipt; or, for REFUND, the decoded bytes */
+	uint64_t lease_asked_us; /* when leases were tried, by their clock; 0: they were not */
+	uint64_t lease_returns;  /* leases_returns() when the region was asked */
+	bool lease_given_up;     /* it was refused once beside permits that were leased here */
+	struct buf receipt;      /* text of the receipt; or, for REFUND, the decoded bytes */
 	struct waiter waiter;
 
 	struct check_ref checks_inline[CHECKS_INLINE];

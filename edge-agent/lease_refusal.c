@@ -2,33 +2,35 @@
 
 #include "core/lease.h"
 
-enum {
-	REFUSALS_HOT = 4,         /* in a row: they make the next ones believed for longer */
-	REFUSAL_MIN_US = 5000,    /* to wait for less is not worth remembering ... */
-	REFUSAL_MAX_US = 1000000, /* ... and nothing is believed for longer: limits are raised,
-				   * permits refunded, elsewhere */
-};
+enum { REFUSALS_HOT = 4 }; /* in a row: they make the next ones believed for longer */
 
-void lease_refusal_hear(struct lease_refusal *r, uint64_t now_us, uint64_t cost,
-			const struct script_answer *said)
+/* Soon after the last one was heard of or was over. */
+static bool is_next_in_a_row(const struct lease_refusal *r, uint64_t now_us)
 {
-	uint64_t wait_us = said->wait_us < 0 ? UINT64_MAX : (uint64_t)said->wait_us;
-
-	r->room_us = said->wait_us < 0 ? UINT64_MAX : now_us + wait_us;
-	r->in_a_row = now_us - r->heard_us < LEASE_WINDOW_US ? r->in_a_row + 1 : 1;
-	r->heard_us = now_us;
-	/* A single one, or one that is short, holds only for those who are served with it. */
-	if (wait_us < REFUSAL_MIN_US || r->in_a_row < REFUSALS_HOT)
-		wait_us = 1;
-	r->until_us = now_us + (wait_us < REFUSAL_MAX_US ? wait_us : REFUSAL_MAX_US);
-	r->cost = cost;
-	r->why = said->why == SCRIPT_HELD ? REASON_HELD : REASON_LIMITED;
+	return now_us < r->until_us + LEASE_WINDOW_US;
 }
 
-void lease_refusal_forget(struct lease_refusal *r)
+void lease_refusal_hear(struct lease_refusal *r, uint64_t asked_us, uint64_t now_us, uint64_t cost,
+			const struct script_answer *said)
 {
-	r->until_us = 0;
-	r->in_a_row = 0;
+	bool never = said->wait_us < 0;
+	uint64_t most_us = now_us + LEASE_REFUSAL_MAX_US;
+
+	r->in_a_row = is_next_in_a_row(r, now_us) ? r->in_a_row + 1 : 1;
+	/* A single one holds only for those who are served with it, too. */
+	if (r->in_a_row < REFUSALS_HOT)
+		most_us = now_us + 1;
+	/* The wait counts from when the script ran: after `asked_us`, before `now_us`. */
+	r->until_us = never ? most_us : asked_us + (uint64_t)said->wait_us;
+	if (r->until_us <= now_us) /* for those who are served with it */
+		r->until_us = now_us + 1;
+	if (r->until_us > most_us)
+		r->until_us = most_us;
+	r->room_us = never ? UINT64_MAX : now_us + (uint64_t)said->wait_us;
+	r->cost = cost;
+	r->why = said->why == SCRIPT_HELD ? REASON_HELD : REASON_LIMITED;
+	r->remaining = said->remaining;
+	r->full_us = now_us + said->reset_us;
 }
 
 bool lease_refusal_is_believed(const struct lease_refusal *r, uint64_t now_us, uint64_t cost)

@@ -1,18 +1,107 @@
 #include "lease_terms.h"
 
-bool lease_terms_allow(const struct request_state *s)
+#include <stdlib.h>
+
+#include "core/hash.h"
+#include "core/lease.h"
+
+enum {
+	CHECKS_MAX = 8, /* of a lease */
+	BUSY_LIMIT =
+		1000, /* a second, and at once: less, and a limit has leases only where its policy asks for them */
+};
+
+static bool has_leases(const struct check_ref *ref)
 {
-	if (s->n_checks > LEASE_CHECKS_MAX || s->durable != NULL)
+	enum algorithm a = ref->limit->algorithm;
+
+	return !ref->policy->shadow && !ref->policy->lease.off && !ref->policy->has_breaker &&
+	       !ref->policy->has_adaptive && !ref->level->has_slots &&
+	       (a == ALGORITHM_TOKEN_BUCKET || a == ALGORITHM_SLIDING_WINDOW ||
+		a == ALGORITHM_CALENDAR);
+}
+
+/* A lease of a small limit would take what others are about to ask for. */
+static bool is_large(const struct limit *l)
+{
+	return l->algorithm != ALGORITHM_CALENDAR && limit_capacity(l) >= BUSY_LIMIT &&
+	       l->limit * 1000000 / l->per_us >= BUSY_LIMIT;
+}
+
+static bool may_lease(const struct request_state *s)
+{
+	if (s->n_checks > CHECKS_MAX || s->durable != NULL)
 		return false;
 	for (uint16_t i = 0; i < s->n_checks; i++) {
 		const struct check_ref *ref = &s->checks[i];
-		enum algorithm a = ref->limit->algorithm;
 
-		if (ref->policy->shadow || ref->policy->lease.off || ref->policy->has_breaker ||
-		    ref->policy->has_adaptive || ref->level->has_slots ||
-		    (a != ALGORITHM_TOKEN_BUCKET && a != ALGORITHM_SLIDING_WINDOW &&
-		     a != ALGORITHM_CALENDAR))
+		if (!has_leases(ref) || (ref->policy->lease.automatic && !is_large(ref->limit)))
 			return false;
 	}
 	return true;
+}
+
+static struct lease_terms **list_of(struct lease_terms_table *t, const struct limit *last)
+{
+	return &t->list[hash_mix((uintptr_t)last) % LEASE_TERMS_LISTS];
+}
+
+static bool are_those_of(const struct lease_terms *terms, const struct request_state *s)
+{
+	if (terms->catalogue != s->catalogue || terms->policy != s->checks[0].policy ||
+	    terms->n_checks != s->n_checks)
+		return false;
+	for (uint16_t i = 0; i < s->n_checks; i++)
+		if (terms->checks[i].limit != s->checks[i].limit)
+			return false;
+	return true;
+}
+
+static struct lease_terms *terms_new(const struct request_state *s)
+{
+	struct lease_terms *terms = calloc(1, sizeof *terms + s->n_checks * sizeof *terms->checks);
+
+	if (terms == NULL)
+		return NULL;
+	terms->catalogue = catalogue_ref(s->catalogue);
+	terms->policy = s->checks[0].policy;
+	terms->leases = may_lease(s);
+	terms->only_busy = terms->policy->lease.automatic;
+	terms->n_checks = s->n_checks;
+	for (uint16_t i = 0; i < s->n_checks; i++)
+		terms->checks[i] =
+			(struct lease_check){s->checks[i].limit, s->checks[i].level_name};
+	return terms;
+}
+
+struct lease_terms *lease_terms_get(struct lease_terms_table *t, const struct request_state *s)
+{
+	struct lease_terms **list = list_of(t, s->checks[s->n_checks - 1].limit);
+	struct lease_terms *terms = *list;
+
+	while (terms != NULL && !are_those_of(terms, s))
+		terms = terms->next;
+	if (terms == NULL) {
+		terms = terms_new(s);
+		if (terms == NULL)
+			return NULL;
+		terms->next = *list;
+		*list = terms;
+	}
+	terms->refs++;
+	return terms;
+}
+
+void lease_terms_unref(struct lease_terms_table *t, struct lease_terms *terms)
+{
+	struct lease_terms **at;
+
+	if (--terms->refs > 0)
+		return;
+	at = list_of(t, terms->checks[terms->n_checks - 1].limit);
+	while (*at != terms)
+		at = &(*at)->next;
+	*at = terms->next;
+	catalogue_unref(terms->catalogue);
+	free(terms);
 }

@@ -1,9 +1,30 @@
-/* Which requests may be decided from a lease. */
+/* What keys that are resolved alike share: the policy and the limits that bind them, and whether they have leases. */
 #pragma once
 
 #include "engine.h"
 
-enum { LEASE_CHECKS_MAX = 8 }; /* levels of a policy */
+enum { LEASE_TERMS_LISTS = 256 };
 
-/* Whether all checks of `s`, resolved, are of keys that have leases. */
-bool lease_terms_allow(const struct request_state *s);
+struct lease_terms {
+	struct lease_terms *next;    /* in its list */
+	struct catalogue *catalogue; /* referenced; the rest points into it */
+	const struct policy *policy;
+	size_t refs;
+	bool leases;    /* may be decided from a lease ... */
+	bool only_busy; /* ... if it is busy: lease_demand_is_busy() */
+	uint16_t n_checks;
+	struct lease_check {
+		const struct limit *limit;
+		const char *level_name;
+	} checks[]; /* as a request of such a key has them */
+};
+
+/* All zeros: none are in use. */
+struct lease_terms_table {
+	struct lease_terms *list[LEASE_TERMS_LISTS];
+};
+
+/* The terms of the key of `s`, a resolved take of one pair; referenced for the caller. NULL: out of memory. */
+struct lease_terms *lease_terms_get(struct lease_terms_table *t, const struct request_state *s);
+/* Ends a reference, of terms of this table. */
+void lease_terms_unref(struct lease_terms_table *t, struct lease_terms *terms);

@@ -139,6 +139,9 @@ static void collect_store(struct metrics_writer *w, const void *totals)
 	for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++)
 		write_number(w, counters[i].name, METRIC_COUNTER, NULL, counters[i].help,
 			     (double)counters[i].value);
+	write_number(w, "kova_lease_keys", METRIC_GAUGE, NULL,
+		     "Keys that are asked for so often that they may be decided in memory.",
+		     (double)t->leases.keys);
 }
 
 static void collect_engine(struct metrics_writer *w, const void *totals)

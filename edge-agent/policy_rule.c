@@ -312,6 +312,7 @@ static void lease_read(const struct reading *in, struct policy *p)
 			  "`lease` must be `auto`, `off` or an object as { \"max\": 1000, \"ttl\": "
 			  "\"500ms\" }");
 	p->lease.off = !json_is_object(value);
+	p->lease.automatic = !json_is_object(value);
 	p->lease.max = f.max == CONF_ABSENT ? 0 : (uint64_t)f.max;
 	p->lease.ttl_us = (uint64_t)f.ttl * 1000;
 }

@@ -1,31 +1,61 @@
 #include "core/lease.h"
 
+enum { RATE_MAX = (1 << 28) - 1, BUSY_MAX = 15 };
+
 static uint64_t as_rate(uint64_t asked)
 {
 	return asked * (1000000 / LEASE_WINDOW_US);
 }
 
+static uint64_t windows_since(const struct lease_demand *d, uint64_t now_us)
+{
+	uint64_t window = now_us / LEASE_WINDOW_US;
+
+	return window > d->window ? window - d->window : 0;
+}
+
+static void close_window(struct lease_demand *d, uint64_t passed)
+{
+	uint64_t rate = (d->rate + as_rate(d->asked)) / 2;
+
+	/* Windows in which nothing was asked. */
+	rate >>= passed - 1 < 63 ? passed - 1 : 63;
+	d->rate = (uint32_t)(rate < RATE_MAX ? rate : RATE_MAX) & RATE_MAX;
+	if (passed > 1 || as_rate(d->asked) < LEASE_BUSY_RATE)
+		d->busy = 0;
+	else if (d->busy < BUSY_MAX)
+		d->busy++;
+}
+
 void lease_demand_add(struct lease_demand *d, uint64_t now_us, uint64_t cost)
 {
-	uint64_t passed = now_us > d->window_us ? (now_us - d->window_us) / LEASE_WINDOW_US : 0;
+	uint64_t passed = windows_since(d, now_us);
 
 	if (passed > 0) {
-		d->rate = (d->rate + as_rate(d->asked)) / 2;
-		/* Windows in which nothing was asked. */
-		d->rate >>= passed - 1 < 63 ? passed - 1 : 63;
-		d->window_us = now_us;
+		close_window(d, passed);
+		d->window = (uint32_t)(now_us / LEASE_WINDOW_US);
 		d->asked = 0;
 	}
-	d->asked += cost;
+	d->asked = cost < UINT32_MAX - d->asked ? d->asked + (uint32_t)cost : UINT32_MAX;
 }
 
 uint64_t lease_demand_rate(const struct lease_demand *d, uint64_t now_us)
 {
 	uint64_t rate = d->rate;
 
-	if (now_us > d->window_us + 2 * LEASE_WINDOW_US)
+	if (windows_since(d, now_us) > 2)
 		return 0;
 	return as_rate(d->asked) > rate ? as_rate(d->asked) : rate;
+}
+
+bool lease_demand_is_busy(const struct lease_demand *d, uint64_t now_us)
+{
+	return windows_since(d, now_us) == 0 && d->busy >= LEASE_BUSY_WINDOWS;
+}
+
+uint64_t lease_demand_idle_us(const struct lease_demand *d, uint64_t now_us)
+{
+	return windows_since(d, now_us) * LEASE_WINDOW_US;
 }
 
 uint64_t lease_size(uint64_t rate, uint64_t ttl_us, uint64_t max, uint64_t capacity,

@@ -14,13 +14,17 @@ enum {
 	LEASE_TTL_US = 500000,    /* default; `lease.ttl` */
 	LEASE_WINDOW_US = 100000, /* demand is counted in windows of so long */
 	LEASE_RENEW_PERCENT = 1,  /* of the requests start the next lease early */
+	LEASE_BUSY_RATE = 1000,   /* a second: what is asked of a key that is busy ... */
+	LEASE_BUSY_WINDOWS = 3,   /* ... in so many windows in a row */
 };
 
 /* Costs asked for a key: in the window that runs, and the rate of those before (weight one half each). */
 struct lease_demand {
-	uint64_t window_us; /* when the window began */
-	uint64_t asked;     /* in it */
-	uint64_t rate;      /* a second */
+	uint32_t window;    /* number of the window that runs, since the clock's zero */
+	uint32_t asked;     /* in it; more than fits is counted as that */
+	uint32_t rate : 28; /* a second */
+	uint32_t
+		busy : 4; /* windows before this one, in a row, of LEASE_BUSY_RATE at least; 15: or more */
 };
 
 /* Counts `cost`, asked at `now_us`. All zeros: nothing was asked. */
@@ -28,6 +32,12 @@ void lease_demand_add(struct lease_demand *d, uint64_t now_us, uint64_t cost);
 
 /* What is asked a second, by the windows before and by this one as far as it is more. */
 uint64_t lease_demand_rate(const struct lease_demand *d, uint64_t now_us);
+
+/* Whether the key is busy: LEASE_BUSY_RATE or more was asked in each of the LEASE_BUSY_WINDOWS before this one. */
+bool lease_demand_is_busy(const struct lease_demand *d, uint64_t now_us);
+
+/* How long nothing was asked, in whole windows. */
+uint64_t lease_demand_idle_us(const struct lease_demand *d, uint64_t now_us);
 
 /*
  * The permits to ask for: what the demand will spend in `ttl_us` and a quarter more, at most `max` (0: no bound) and at

@@ -19,6 +19,7 @@ POLICIES = [{"name": "b", "limit": RATE, "per": "1s", "burst": BURST},
             {"name": "d", "algorithm": "calendar", "limit": 5000, "per": "day"},
             {"name": "quick", "limit": 500, "per": "1s", "burst": 1000},
             {"name": "slow", "limit": 1000, "per": "1h", "burst": 1000},
+            {"name": "slower", "limit": 3000, "per": "1h", "burst": 3000},
             {"name": "off", "limit": 1000, "per": "1h", "burst": 1000, "lease": "off"},
             {"name": "small", "limit": 10, "per": "1s", "burst": 20}]
 
@@ -111,6 +112,122 @@ class Exact(Leases):
         admitted = sum(3 if "COST" in hit.words else 1 for hit in hits if hit.admitted)
         self.assertLessEqual(admitted, 1000 + 3)
         self.assertGreater(admitted, 900)
+
+
+class Pairs(Leases):
+    """A request over several pairs is decided in memory if each key has a lease: all or none."""
+
+    def heat_both(self, agent, connection, words, times=14):
+        """Asks for both keys until both have leases; returns how many were admitted."""
+        admitted = 0
+        for _ in range(times):
+            admitted += sum(reply[0] for reply in connection.pipeline([words] * 20))
+            time.sleep(0.05)
+        self.assertGreaterEqual(metric(agent, "kova_leases_total"), 2)
+        return admitted
+
+    def test_hot_pairs_on_two_agents(self):
+        self.start()
+        calls = self.calls()
+        hits = self.storm(5, ("KOVA.TAKE", "b", "hot", "AND", "w", "hot", "COST", 2))
+        admissions = checker.admissions(hits)
+        self.assertIsNone(checker.bucket_violation(admissions, RATE, BURST))
+        self.assertIsNone(checker.window_violation(admissions[:20000], RATE // 2, 1.0))
+        self.assertGreater(len(admissions), RATE)
+        self.assertGreater(self.leased(), len(hits) / 2)
+        self.assertLess(self.calls() - calls, len(hits) / 2)
+
+    def test_both_are_charged_alike(self):
+        self.start(1)
+        agent, words = self.agents[0], ("KOVA.TAKE", "slow", "hot", "AND", "slower", "hot", "COST", 2)
+        with agent.resp() as connection:
+            admitted = self.heat_both(agent, connection, words)
+            decided = metric(agent, "kova_lease_decisions_total")
+            admitted += sum(reply[0] for reply in connection.pipeline([words] * 20))
+            self.assertEqual(metric(agent, "kova_lease_decisions_total"), decided + 20)
+            self.assertEqual(connection.call("KOVA.PEEK", "slow", "hot")[1], 1000 - admitted)
+            self.assertEqual(connection.call("KOVA.PEEK", "slower", "hot")[1], 3000 - 2 * admitted)
+        for policy, cost in (("slow", 1), ("slower", 2)):
+            usage = agent.http("GET", f"/v1/usage?policy={policy}&key=hot").json()
+            self.assertEqual(usage["admitted"], cost * admitted)
+
+    def test_one_that_is_empty_leaves_the_other_alone(self):
+        self.start(1)
+        agent, words = self.agents[0], ("KOVA.TAKE", "slow", "hot", "AND", "slower", "hot")
+        with agent.resp() as connection:
+            admitted = self.heat_both(agent, connection, words)
+            admitted += sum(reply[0] for reply in connection.pipeline([words] * 1500))
+            self.assertEqual(admitted, 1000)
+            calls = self.calls()
+            replies = connection.pipeline([words] * 1500)
+            self.assertEqual({(reply[0], reply[5]) for reply in replies}, {(0, "limited:slow")})
+            self.assertLess(self.calls() - calls, 30)
+            self.assertEqual(connection.call("KOVA.PEEK", "slower", "hot")[1], 2000)
+
+    def test_a_key_that_is_named_twice_pays_twice(self):
+        self.start(1)
+        agent, words = self.agents[0], ("KOVA.TAKE", "slow", "hot", "AND", "slow", "hot", "COST", 2)
+        with agent.resp() as connection:
+            admitted = 0
+            for _ in range(14):
+                admitted += sum(reply[0] for reply in connection.pipeline([words] * 10))
+                time.sleep(0.05)
+            self.assertGreater(metric(agent, "kova_lease_decisions_total"), 0)
+            admitted += sum(reply[0] for reply in connection.pipeline([words] * 500))
+            self.assertEqual(admitted, 333)
+            self.assertEqual(connection.call("KOVA.TAKE", "slow", "hot")[0], 1)
+            self.assertEqual(connection.call("KOVA.TAKE", "slow", "hot")[0], 0)
+
+    def test_a_refusal_of_one_key_refuses_the_pairs(self):
+        self.start(1)
+        agent = self.agents[0]
+        with agent.resp() as connection:
+            self.heat_both(agent, connection, ("KOVA.TAKE", "slow", "hot", "AND", "slower", "hot"))
+            for _ in range(6):
+                connection.pipeline([("KOVA.TAKE", "slow", "hot")] * 300)
+                time.sleep(0.01)
+            before = connection.call("KOVA.PEEK", "slower", "hot")[1]
+            replies = connection.pipeline([("KOVA.TAKE", "slow", "hot", "AND", "slower", "hot")] * 300)
+            self.assertEqual({(reply[0], reply[5]) for reply in replies}, {(0, "limited:slow")})
+            self.assertEqual(connection.call("KOVA.PEEK", "slower", "hot")[1], before)
+
+
+class Beside(Leases):
+    """What is leased here is not withheld from requests that go to Redis."""
+
+    def take_the_rest(self, *words):
+        self.start(1)
+        with self.agents[0].resp() as connection:
+            admitted = self.heat(self.agents[0], connection, "slow")
+            left = connection.call("KOVA.PEEK", "slow", "hot")[1]
+            self.assertEqual(left, 1000 - admitted)
+            reply = connection.call("KOVA.TAKE", "slow", "hot", "COST", left, *words)
+            self.assertEqual((reply[0], reply[1]), (1, 0), reply)
+
+    def test_all_that_is_left_can_be_taken_at_once(self):
+        self.take_the_rest()
+
+    def test_by_a_request_with_an_id(self):
+        self.take_the_rest("ID", "all")
+
+    def test_by_a_request_with_a_receipt(self):
+        self.take_the_rest("RECEIPT")
+
+    def test_by_one_that_may_wait(self):
+        self.take_the_rest("WAIT", "5000")
+
+    def test_by_one_over_several_pairs(self):
+        self.take_the_rest("AND", "slower", "other")
+
+    def test_refunds_are_never_more_than_was_taken(self):
+        """Receipts, ids and plain takes of one hot key: what comes back is what was taken, and once."""
+        self.start(1)
+        with self.agents[0].resp() as connection:
+            admitted = self.heat(self.agents[0], connection, "slow")
+            receipts = [connection.call("KOVA.TAKE", "slow", "hot", "RECEIPT", "ID", f"r{i}")[6] for i in range(20)]
+            self.assertEqual(connection.call("KOVA.PEEK", "slow", "hot")[1], 1000 - admitted - 20)
+            self.assertEqual([connection.call("KOVA.REFUND", receipt) for receipt in receipts * 2], [1] * 20 + [0] * 20)
+            self.assertEqual(connection.call("KOVA.PEEK", "slow", "hot")[1], 1000 - admitted)
 
 
 class Small(Leases):

@@ -66,3 +66,52 @@ Test(lease, jitter_only_shortens)
 		cr_assert_gt(lease_jitter(500000, r), 449999);
 	}
 }
+
+/* `cost` each ms for so long. */
+static uint64_t ask(struct lease_demand *d, uint64_t from_us, uint64_t us, uint64_t cost)
+{
+	for (uint64_t t = from_us; t < from_us + us; t += 1000)
+		lease_demand_add(d, t, cost);
+	return from_us + us;
+}
+
+Test(lease, busy_is_who_is_asked_for_often_in_three_windows_in_a_row)
+{
+	struct lease_demand d = {0};
+	uint64_t t = ask(&d, 1000000, 3 * LEASE_WINDOW_US, 1);
+
+	cr_assert_not(lease_demand_is_busy(&d, t));
+	t = ask(&d, t, 2000, 1);
+	cr_assert(lease_demand_is_busy(&d, t));
+	cr_assert_not(lease_demand_is_busy(&d, t + LEASE_WINDOW_US),
+		      "nobody asked in this one yet");
+}
+
+Test(lease, a_burst_is_not_busy)
+{
+	struct lease_demand d = {0};
+
+	lease_demand_add(&d, 1000000, 100000);
+	for (uint64_t i = 1; i < 10; i++)
+		lease_demand_add(&d, 1000000 + i * LEASE_WINDOW_US, 1);
+	cr_assert_not(lease_demand_is_busy(&d, 1000000 + 9 * LEASE_WINDOW_US));
+}
+
+Test(lease, a_pause_begins_anew)
+{
+	struct lease_demand d = {0};
+	uint64_t t = ask(&d, 1000000, 10 * LEASE_WINDOW_US, 5);
+
+	t = ask(&d, t + LEASE_WINDOW_US, 1000, 5);
+	cr_assert_not(lease_demand_is_busy(&d, t));
+}
+
+Test(lease, no_demand_is_too_large)
+{
+	struct lease_demand d = {0};
+
+	for (uint64_t i = 0; i < 20; i++)
+		for (uint64_t t = 0; t < 10; t++)
+			lease_demand_add(&d, 1000000 + i * LEASE_WINDOW_US, LIMIT_MAX);
+	cr_assert_geq(lease_demand_rate(&d, 1000000 + 20 * LEASE_WINDOW_US), 200000000);
+}

@@ -1,0 +1,243 @@
+/*
+ * A lease is asked for and comes, or does not; it goes back. An answer that nobody has a use for any more (the catalogue
+ * changed, the key is held) goes back as well.
+ */
+#include "heartbeat.h"
+#include "leases_own.h"
+
+/* ---- Returns ---- */
+
+static void on_returned(kova_status status, const struct script_answer *answer, void *data)
+{
+	struct leases *w = data;
+
+	(void)status; /* what did not go back comes back by time */
+	(void)answer;
+	w->counters.in_flight--;
+}
+
+static void submit(struct leases *w, struct request_state *s, struct script_op *op)
+{
+	w->counters.in_flight++;
+	region_submit(w->engine->region, s->groups[0].slot, op, 0, on_returned, w);
+}
+
+/* No two leases of a key that this agent has at a time end at the same instant: that names them. */
+static void put_id(const struct leases *w, uint64_t ends_us, struct script_op *op)
+{
+	uint64_t id = w->first_id + ends_us;
+
+	memcpy(op->lease, &id, sizeof op->lease);
+}
+
+static void submit_return(struct leases *w, const struct lease_entry *e, uint64_t ends_us,
+			  uint64_t left)
+{
+	struct request_state *s =
+		leases_key_request(w, lease_entry_policy(e), lease_entry_key(e), 1);
+	struct script_op op;
+
+	if (s == NULL)
+		return;
+	if (resolve_operation(s, &s->groups[0], &op)) {
+		op.kind = SCRIPT_UNLEASE;
+		op.amount = left;
+		op.permit = (struct slice){0};
+		put_id(w, ends_us, &op);
+		w->counters.returned++;
+		w->returns += left > 0;
+		submit(w, s, &op);
+	}
+	request_free(&s->request);
+}
+
+void entry_return(struct leases *w, struct lease_entry *e)
+{
+	bool runs = e->granted > 0 && e->ends_us > leases_now_us(w) && !w->engine->closing;
+	uint64_t left = e->left;
+
+	e->left = e->granted = 0;
+	e->scarce = false;
+	if (runs)
+		submit_return(w, e, e->ends_us, left);
+}
+
+/* An ordinary take that nobody has a use for. */
+static void give_back(struct leases *w, const struct lease_entry *e, uint64_t amount,
+		      const struct script_answer *answer)
+{
+	struct request_state *s =
+		leases_key_request(w, lease_entry_policy(e), lease_entry_key(e), amount);
+	struct script_op op;
+
+	if (s == NULL)
+		return;
+	s->groups[0].answer = *answer;
+	if (!w->engine->closing && resolve_give_back(s, &s->groups[0], &op))
+		submit(w, s, &op);
+	request_free(&s->request);
+}
+
+/* ---- Asking ---- */
+
+/* Permits to ask for; 0: the key gets no lease now. */
+static uint64_t wanted(struct leases *w, const struct lease_entry *e, uint64_t ttl_us,
+		       uint32_t sharers)
+{
+	const struct lease_terms *t = e->terms;
+	uint64_t now_us = leases_now_us(w), least = UINT64_MAX;
+	uint64_t rate = lease_demand_rate(&e->demand, now_us);
+
+	if (!t->leases || (t->only_busy && !lease_demand_is_busy(&e->demand, now_us)))
+		return 0;
+	for (uint16_t i = 0; i < t->n_checks; i++) {
+		uint64_t size = lease_size(rate, ttl_us, t->policy->lease.max,
+					   limit_capacity(t->checks[i].limit), sharers);
+
+		if (size < least)
+			least = size;
+	}
+	return least;
+}
+
+/* xorshift (Marsaglia): only spreads renewals. */
+uint32_t leases_random(struct leases *w)
+{
+	w->random ^= w->random << 13;
+	w->random ^= w->random >> 17;
+	w->random ^= w->random << 5;
+	return w->random;
+}
+
+static void on_lease(kova_status status, const struct script_answer *answer, void *data);
+
+static void submit_lease(struct leases *w, struct lease_rare *rare, struct request_state *s,
+			 uint64_t amount, uint32_t sharers)
+{
+	struct script_op op;
+
+	if (!resolve_operation(s, &s->groups[0], &op))
+		return;
+	op.kind = SCRIPT_LEASE;
+	op.permit = (struct slice){0};
+	op.amount = amount;
+	op.ttl_us = rare->ttl_us;
+	op.sharers = sharers;
+	put_id(w, rare->sent_us + rare->ttl_us, &op);
+	rare->asking = true;
+	w->counters.in_flight++;
+	region_submit(w->engine->region, s->groups[0].slot, &op, 0, on_lease, rare);
+}
+
+/* The limits that bind the key may have changed with time (an override's end). */
+static bool has_these_terms(struct leases *w, struct lease_entry *e, const struct request_state *s)
+{
+	struct lease_terms *terms = lease_terms_get(&w->terms, s);
+
+	if (terms == NULL)
+		return false;
+	lease_terms_unref(&w->terms, e->terms);
+	e->terms = terms;
+	e->shown = e->shown < terms->n_checks ? e->shown : 0;
+	return terms->leases;
+}
+
+bool entry_ask(struct leases *w, struct lease_entry *e, uint64_t cost)
+{
+	uint32_t sharers = heartbeat_agents(w->engine->heartbeat);
+	uint64_t ttl_us = lease_jitter(e->terms->policy->lease.ttl_us, leases_random(w));
+	uint64_t amount = wanted(w, e, ttl_us, sharers);
+	struct request_state *s = NULL;
+
+	if (amount > 0 && entry_rare(w, e) != NULL)
+		s = leases_key_request(w, lease_entry_policy(e), lease_entry_key(e), cost);
+	if (s == NULL)
+		return false;
+	if (region_up(w->engine->region, s->groups[0].slot) && has_these_terms(w, e, s)) {
+		struct lease_rare *rare = e->rare;
+
+		/* Read before the request leaves, after those that it is asked for were read. */
+		rare->sent_us = leases_now_us(w);
+		rare->ttl_us = rare->sent_us + ttl_us == e->ends_us ? ttl_us - 1 : ttl_us;
+		rare->cost = cost;
+		rare->alone = sharers == 1;
+		submit_lease(w, rare, s, amount > cost ? amount : cost, sharers);
+	}
+	request_free(&s->request);
+	return entry_asks(e); /* else it failed at once */
+}
+
+/* ---- Answers ---- */
+
+static void granted(struct leases *w, struct lease_entry *e, uint64_t amount,
+		    const struct script_answer *answer)
+{
+	uint64_t ends_us = e->rare->sent_us + e->rare->ttl_us;
+
+	w->counters.granted++;
+	if (e->left > amount && entry_has(w, e, e->rare->cost)) { /* it is worth more */
+		submit_return(w, e, ends_us, amount);
+		e->scarce = true;
+		return;
+	}
+	entry_return(w, e);
+	e->ends_us = ends_us;
+	e->left = e->granted = (uint32_t)amount;
+	e->beyond =
+		(uint32_t)(e->rare->alone && answer->remaining < LIMIT_MAX ? answer->remaining : 0);
+}
+
+static void allowed(struct leases *w, struct lease_entry *e, const struct script_answer *answer)
+{
+	bool dropped = e->rare->dropped;
+	uint64_t amount = answer->amount < LIMIT_MAX ? answer->amount : LIMIT_MAX;
+
+	entry_forget_refusal(e);
+	if (answer->lease_us > 0 && !dropped)
+		granted(w, e, amount, answer);
+	else if (answer->lease_us > 0)
+		submit_return(w, e, e->rare->sent_us + e->rare->ttl_us, amount);
+	else if (dropped || !entry_serve_first(w, e, amount))
+		give_back(w, e, amount, answer);
+}
+
+static void refused(struct leases *w, struct lease_entry *e, const struct script_answer *answer)
+{
+	struct lease_rare *rare = e->rare;
+
+	if (rare->dropped)
+		return;
+	lease_refusal_hear(&rare->refusal, rare->sent_us, leases_now_us(w), rare->cost, answer);
+	e->scarce = true;
+	if (answer->why == SCRIPT_HELD) {
+		entry_return(w, e);
+	} else if (rare->first != NULL && entry_has(w, e, 1)) {
+		/* Together with what is left there may be enough: those who asked start over. */
+		entry_return(w, e);
+		entry_forget_refusal(e);
+	}
+}
+
+static void on_lease(kova_status status, const struct script_answer *answer, void *data)
+{
+	struct lease_rare *rare = data;
+	struct lease_entry *e = rare->entry;
+	struct leases *w = rare->leases;
+	bool is_known = status == KOVA_OK && (rare->dropped || answer->check < e->terms->n_checks);
+
+	w->counters.in_flight--;
+	w->clock.is_old = true;
+	rare->asking = false;
+	if (is_known && !rare->dropped)
+		e->shown = (uint8_t)answer->check;
+	if (is_known && answer->status == SCRIPT_ALLOWED)
+		allowed(w, e, answer);
+	else if (is_known && answer->status == SCRIPT_REFUSED)
+		refused(w, e, answer);
+	rare->dropped = false;
+	if (is_known)
+		entry_serve(w, e);
+	else
+		entry_fail(e);
+	entry_settle(w, e);
+}

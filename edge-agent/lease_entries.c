@@ -1,0 +1,385 @@
+/* Keys come when they are asked for often, are looked at when the wheel says so, and go when nobody asks for them. */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "control.h"
+#include "leases_own.h"
+#include "usage.h"
+
+enum {
+	ENTRIES_MAX = 262144,
+	RETURN_BEFORE_US = 20000, /* what is left of a lease goes back so long before its end */
+	LOOK_US = 100000,         /* how often an entry without a lease is looked at */
+	IDLE_US = 1000000,        /* it goes when nobody asked for so long */
+};
+
+struct lease_rare *entry_rare(struct leases *w, struct lease_entry *e)
+{
+	if (e->rare != NULL)
+		return e->rare;
+	e->rare = calloc(1, sizeof *e->rare);
+	if (e->rare != NULL) {
+		e->rare->leases = w;
+		e->rare->entry = e;
+	}
+	return e->rare;
+}
+
+void entry_count(struct leases *w, struct lease_entry *e)
+{
+	int64_t now_ms = (int64_t)(region_now_us(w->engine->region) / 1000);
+	struct slice policy = lease_entry_policy(e), key = lease_entry_key(e);
+	struct usage *u = w->engine->usage;
+
+	if (e->admitted > 0)
+		usage_add(u, policy, key, USAGE_ADMITTED, e->admitted, now_ms);
+	e->admitted = 0;
+	if (e->rare == NULL || e->rare->refused == 0)
+		return;
+	usage_add(u, policy, key, USAGE_REFUSED, e->rare->refused, now_ms);
+	e->rare->refused = 0;
+}
+
+void entry_forget_refusal(struct lease_entry *e)
+{
+	if (e->rare != NULL)
+		e->rare->refusal = (struct lease_refusal){0};
+}
+
+void entry_settle(struct leases *w, struct lease_entry *e)
+{
+	struct lease_rare *rare = e->rare;
+
+	if (rare == NULL || rare->asking || rare->first != NULL ||
+	    rare->refusal.until_us + LEASE_WINDOW_US > leases_now_us(w))
+		return;
+	entry_count(w, e);
+	free(rare);
+	e->rare = NULL;
+}
+
+void entry_reset(struct leases *w, struct lease_entry *e)
+{
+	entry_return(w, e);
+	entry_forget_refusal(e);
+	if (entry_asks(e))
+		e->rare->dropped = true;
+}
+
+/* ---- Coming ---- */
+
+struct request_state *leases_key_request(struct leases *w, struct slice policy, struct slice key,
+					 uint64_t cost)
+{
+	struct request *r = request_new(w->engine);
+	struct request_state *s;
+
+	if (r == NULL)
+		return NULL;
+	s = state_of(r);
+	r->kind = REQUEST_TAKE;
+	r->n_pairs = 1;
+	r->pairs[0] = (struct request_pair){policy, key, cost};
+	if (resolve(s) == RESOLVED && s->n_groups == 1)
+		return s;
+	request_free(r);
+	return NULL;
+}
+
+/* NULL: nothing of the key is decided in memory. */
+static struct lease_terms *find_terms(struct leases *w, struct slice policy, struct slice key)
+{
+	const struct policy *p = catalogue_policy(control_catalogue(w->engine->control), policy);
+	struct request_state *s = NULL;
+	struct lease_terms *terms;
+
+	if (p != NULL && !p->lease.off)
+		s = leases_key_request(w, policy, key, 1);
+	if (s == NULL)
+		return NULL;
+	terms = lease_terms_get(&w->terms, s);
+	request_free(&s->request);
+	return terms;
+}
+
+static void due(struct leases *w, struct lease_entry *e, uint64_t at_us);
+
+static struct lease_entry *entry_new(struct leases *w, uint64_t hash, struct slice policy,
+				     struct slice key)
+{
+	struct lease_terms *terms = w->table.n < ENTRIES_MAX ? find_terms(w, policy, key) : NULL;
+	struct lease_entry *e;
+
+	if (terms == NULL)
+		return NULL;
+	e = calloc(1, offsetof(struct lease_entry, key) + key.len);
+	if (e == NULL || !lease_table_add(&w->table, hash, e)) {
+		lease_terms_unref(&w->terms, terms);
+		free(e);
+		return NULL;
+	}
+	e->terms = terms;
+	e->key_len = (uint16_t)key.len;
+	memcpy(e->key, key.ptr, key.len);
+	due(w, e, leases_now_us(w));
+	return e;
+}
+
+/* The catalogue changed since: false, if nothing of the key is decided in memory any more. It is gone then. */
+static bool entry_renew(struct leases *w, struct lease_entry *e)
+{
+	struct lease_terms *terms;
+
+	if (e->terms->catalogue == control_catalogue(w->engine->control))
+		return true;
+	entry_reset(w, e);
+	entry_count(w, e);
+	terms = find_terms(w, lease_entry_policy(e), lease_entry_key(e));
+	if (terms == NULL) {
+		lease_table_remove(&w->table, e);
+		e->gone = true;
+		return false;
+	}
+	lease_terms_unref(&w->terms, e->terms);
+	e->terms = terms;
+	e->shown = 0;
+	return true;
+}
+
+/* Leases and refusals from before a leap of a clock, Redis's or ours, are not relied on. */
+static void watch_clocks(struct leases *w)
+{
+	uint64_t leaps;
+
+	leases_now_us(w);
+	leaps = w->clock.wall_leaps + region_clock_leaps(w->engine->region);
+	if (leaps != w->leaps)
+		leases_return_all(w);
+	w->leaps = leaps;
+}
+
+struct lease_entry *entry_asked(struct leases *w, const struct request_pair *q)
+{
+	uint64_t hash = lease_hash(q->policy, q->key);
+	struct lease_entry *e;
+
+	watch_clocks(w);
+	e = lease_table_find(&w->table, hash, q->policy, q->key);
+	if (e == NULL && lease_heat_add(&w->heat, hash, leases_now_us(w), q->cost))
+		e = entry_new(w, hash, q->policy, q->key);
+	if (e == NULL || !entry_renew(w, e))
+		return NULL;
+	lease_demand_add(&e->demand, leases_now_us(w), q->cost);
+	return e;
+}
+
+/* ---- What others ask ---- */
+
+static struct lease_entry *find(const struct leases *w, struct slice policy, struct slice key)
+{
+	return lease_table_find(&w->table, lease_hash(policy, key), policy, key);
+}
+
+void leases_forget(struct leases *w, struct slice policy, struct slice key)
+{
+	struct lease_entry *e = find(w, policy, key);
+
+	if (e != NULL)
+		entry_forget_refusal(e);
+}
+
+/* Whether `e` is of the key path, or of one that begins with all of its parts. */
+static bool is_below(const struct lease_entry *e, struct slice policy, struct slice key)
+{
+	struct slice path = lease_entry_key(e);
+
+	return slice_equal(lease_entry_policy(e), policy) && path.len >= key.len &&
+	       memcmp(path.ptr, key.ptr, key.len) == 0 &&
+	       (path.len == key.len || path.ptr[key.len] == '/');
+}
+
+void leases_drop(struct leases *w, const struct policy *policy, struct slice key)
+{
+	struct slice name = slice_of(policy->name);
+	struct lease_entry *e = policy->n_levels > 1 ? NULL : find(w, name, key);
+
+	if (e != NULL)
+		entry_reset(w, e);
+	for (size_t i = 0; i < w->table.cap && policy->n_levels > 1; i++)
+		if (w->table.entries[i] != NULL && is_below(w->table.entries[i], name, key))
+			entry_reset(w, w->table.entries[i]);
+}
+
+uint64_t leases_left(struct leases *w, struct slice policy, struct slice key)
+{
+	const struct lease_entry *e = find(w, policy, key);
+
+	return e != NULL && entry_has(w, e, 1) ? e->left : 0;
+}
+
+uint64_t leases_returns(const struct leases *w)
+{
+	return w->returns;
+}
+
+bool leases_give_up(struct leases *w, struct slice policy, struct slice key, uint64_t returns)
+{
+	struct lease_entry *e = find(w, policy, key);
+
+	if (e == NULL)
+		return false;
+	if (entry_has(w, e, 1))
+		entry_return(w, e);
+	return w->returns != returns;
+}
+
+void leases_took(struct leases *w, const struct request_pair *q)
+{
+	struct lease_entry *e = find(w, q->policy, q->key);
+	struct lease_refusal *refusal;
+
+	if (e == NULL)
+		return;
+	e->beyond -= q->cost < e->beyond ? (uint32_t)q->cost : e->beyond;
+	if (e->rare == NULL)
+		return;
+	refusal = &e->rare->refusal;
+	refusal->remaining -= q->cost < refusal->remaining ? q->cost : refusal->remaining;
+}
+
+void leases_count(struct leases *w, struct slice policy, struct slice key)
+{
+	struct lease_entry *e = find(w, policy, key);
+
+	if (e != NULL)
+		entry_count(w, e);
+}
+
+void leases_return_all(struct leases *w)
+{
+	for (size_t i = 0; i < w->table.cap; i++)
+		if (w->table.entries[i] != NULL)
+			entry_reset(w, w->table.entries[i]);
+}
+
+struct leases_counters leases_counters(const struct leases *w)
+{
+	struct leases_counters c = w->counters;
+
+	c.keys = w->table.n;
+	return c;
+}
+
+/* ---- Time ---- */
+
+static uint64_t at_most(uint64_t us, uint64_t most_us)
+{
+	return us < most_us ? us : most_us;
+}
+
+/* How long before a lease's end what is left goes back. */
+static uint64_t early_us(const struct lease_entry *e)
+{
+	return at_most(RETURN_BEFORE_US, e->terms->policy->lease.ttl_us / 4);
+}
+
+static void on_timer(uv_timer_t *t);
+
+/* In the wheel, to be looked at by `at_us`. */
+static void due(struct leases *w, struct lease_entry *e, uint64_t at_us)
+{
+	/* Should it get a lease, it must be looked at before that ends. */
+	uint64_t look_us = at_most(LOOK_US, e->terms->policy->lease.ttl_us / 2);
+
+	if (at_us < leases_now_us(w) + look_us && e->granted == 0)
+		at_us = leases_now_us(w) + look_us;
+	lease_wheel_add(&w->wheel, e, leases_now_us(w), at_us);
+	if (w->timer_runs || w->stopped)
+		return;
+	w->timer_runs = true;
+	uv_timer_start(&w->timer, on_timer, LEASE_WHEEL_SLOT_US / 1000, LEASE_WHEEL_SLOT_US / 1000);
+}
+
+static void entry_free(struct leases *w, struct lease_entry *e)
+{
+	assert(!entry_asks(e) && (e->rare == NULL || e->rare->first == NULL));
+	if (!e->gone)
+		lease_table_remove(&w->table, e);
+	free(e->rare);
+	lease_terms_unref(&w->terms, e->terms);
+	free(e);
+}
+
+static bool is_of_use(struct leases *w, const struct lease_entry *e)
+{
+	return e->granted > 0 || e->rare != NULL ||
+	       (!e->gone && lease_demand_idle_us(&e->demand, leases_now_us(w)) < IDLE_US);
+}
+
+static void look(struct leases *w, struct lease_entry *e)
+{
+	entry_count(w, e);
+	if (e->granted > 0 && e->ends_us <= leases_now_us(w) + early_us(e) + LEASE_WHEEL_SLOT_US)
+		entry_return(w, e);
+	entry_settle(w, e);
+	if (is_of_use(w, e))
+		due(w, e, e->granted > 0 ? e->ends_us - early_us(e) : 0);
+	else
+		entry_free(w, e);
+}
+
+static void on_timer(uv_timer_t *t)
+{
+	struct leases *w = t->data;
+	struct lease_entry *e;
+
+	w->clock.is_old = true;
+	while ((e = lease_wheel_take(&w->wheel, leases_now_us(w))) != NULL)
+		look(w, e);
+	if (w->wheel.n > 0)
+		return;
+	w->timer_runs = false;
+	uv_timer_stop(t);
+}
+
+/* ---- Life ---- */
+
+struct leases *leases_new(struct engine *e)
+{
+	struct leases *w = calloc(1, sizeof *w);
+
+	if (w == NULL)
+		return NULL;
+	w->engine = e;
+	w->clock.is_old = true;
+	engine_random(e, (unsigned char *)&w->first_id, sizeof w->first_id);
+	do
+		engine_random(e, (unsigned char *)&w->random, sizeof w->random);
+	while (w->random == 0);
+	uv_timer_init(e->loop, &w->timer);
+	w->timer.data = w;
+	return w;
+}
+
+void leases_stop(struct leases *w)
+{
+	w->stopped = true;
+	uv_timer_stop(&w->timer);
+}
+
+static void on_timer_closed(uv_handle_t *h)
+{
+	free(h->data);
+}
+
+void leases_free(struct leases *w)
+{
+	struct lease_entry *e;
+
+	if (w == NULL)
+		return;
+	while ((e = lease_wheel_take_any(&w->wheel)) != NULL)
+		entry_free(w, e);
+	lease_table_release(&w->table);
+	uv_close((uv_handle_t *)&w->timer, on_timer_closed);
+}
