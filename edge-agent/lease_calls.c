@@ -169,6 +169,15 @@ bool entry_ask(struct leases *w, struct lease_entry *e, uint64_t cost)
 
 /* ---- Answers ---- */
 
+/* What Redis has beside the lease, once `back` more has gone back. */
+static uint32_t beside(const struct lease_rare *rare, const struct script_answer *answer,
+		       uint64_t back)
+{
+	if (!rare->alone)
+		return 0;
+	return (uint32_t)(answer->remaining < LIMIT_MAX ? answer->remaining + back : LIMIT_MAX);
+}
+
 static void granted(struct leases *w, struct lease_entry *e, uint64_t amount,
 		    const struct script_answer *answer)
 {
@@ -176,15 +185,15 @@ static void granted(struct leases *w, struct lease_entry *e, uint64_t amount,
 
 	w->counters.granted++;
 	if (e->left > amount && entry_has(w, e, e->rare->cost)) { /* it is worth more */
-		submit_return(w, e, ends_us, amount);
+		e->beyond = beside(e->rare, answer, amount);
 		e->scarce = true;
+		submit_return(w, e, ends_us, amount);
 		return;
 	}
+	e->beyond = beside(e->rare, answer, entry_has(w, e, 1) ? e->left : 0);
 	entry_return(w, e);
 	e->ends_us = ends_us;
 	e->left = e->granted = (uint32_t)amount;
-	e->beyond =
-		(uint32_t)(e->rare->alone && answer->remaining < LIMIT_MAX ? answer->remaining : 0);
 }
 
 static void allowed(struct leases *w, struct lease_entry *e, const struct script_answer *answer)

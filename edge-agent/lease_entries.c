@@ -8,7 +8,7 @@
 
 enum {
 	ENTRIES_MAX = 262144,
-	RETURN_BEFORE_US = 20000, /* what is left of a lease goes back so long before its end */
+	RETURN_BEFORE_US = 50000, /* what is left of a lease goes back so long before its end */
 	LOOK_US = 100000,         /* how often an entry without a lease is looked at */
 	IDLE_US = 1000000,        /* it goes when nobody asked for so long */
 };
@@ -280,7 +280,7 @@ static uint64_t at_most(uint64_t us, uint64_t most_us)
 /* How long before a lease's end what is left goes back. */
 static uint64_t early_us(const struct lease_entry *e)
 {
-	return at_most(RETURN_BEFORE_US, e->terms->policy->lease.ttl_us / 4);
+	return at_most(RETURN_BEFORE_US, e->terms->policy->lease.ttl_us / 10);
 }
 
 static void on_timer(uv_timer_t *t);

@@ -200,7 +200,7 @@ class Beside(Leases):
         with self.agents[0].resp() as connection:
             admitted = self.heat(self.agents[0], connection, "slow")
             left = connection.call("KOVA.PEEK", "slow", "hot")[1]
-            self.assertEqual(left, 1000 - admitted)
+            self.assertLessEqual(left, 1000 - admitted)
             reply = connection.call("KOVA.TAKE", "slow", "hot", "COST", left, *words)
             self.assertEqual((reply[0], reply[1]), (1, 0), reply)
 
