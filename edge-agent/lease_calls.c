@@ -216,7 +216,7 @@ static void refused(struct leases *w, struct lease_entry *e, const struct script
 
 	if (rare->dropped)
 		return;
-	lease_refusal_hear(&rare->refusal, rare->sent_us, leases_now_us(w), rare->cost, answer);
+	lease_refusal_hear(&rare->refusal, rare->sent_us, leases_instant(w), rare->cost, answer);
 	e->scarce = true;
 	if (answer->why == SCRIPT_HELD) {
 		entry_return(w, e);

@@ -38,3 +38,15 @@ uint64_t lease_clock_now_us(struct lease_clock *c)
 	}
 	return c->now_us;
 }
+
+uint64_t lease_clock_wall_us(struct lease_clock *c)
+{
+	uint64_t now_us = lease_clock_now_us(c);
+	struct timespec t;
+
+	if (c->wall_read_us != now_us && clock_gettime(CLOCK_REALTIME, &t) == 0) {
+		c->wall_us = (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+		c->wall_read_us = now_us;
+	}
+	return c->wall_us;
+}

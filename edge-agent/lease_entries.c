@@ -51,7 +51,7 @@ void entry_settle(struct leases *w, struct lease_entry *e)
 	struct lease_rare *rare = e->rare;
 
 	if (rare == NULL || rare->asking || rare->first != NULL ||
-	    rare->refusal.until_us + LEASE_WINDOW_US > leases_now_us(w))
+	    rare->refusal.until.us + LEASE_WINDOW_US > leases_now_us(w))
 		return;
 	entry_count(w, e);
 	free(rare);

@@ -21,7 +21,7 @@ static bool has_leases(const struct check_ref *ref)
 		a == ALGORITHM_CALENDAR);
 }
 
-/* A lease of a small limit would take what others are about to ask for. */
+/* Where nobody asked for leases, ordinary limits have none: what is shown of them stays what Redis says. */
 static bool is_large(const struct limit *l)
 {
 	return l->algorithm != ALGORITHM_CALENDAR && limit_capacity(l) >= BUSY_LIMIT &&

@@ -37,10 +37,10 @@ static void spend(struct leases *w, struct lease_entry *e, uint64_t cost)
 		entry_return(w, e);
 }
 
-static bool remembers_refusal(const struct leases *w, const struct lease_entry *e, uint64_t cost)
+static bool remembers_refusal(struct leases *w, const struct lease_entry *e, uint64_t cost)
 {
-	return e->rare != NULL &&
-	       lease_refusal_is_believed(&e->rare->refusal, w->clock.now_us, cost);
+	return e->rare != NULL && e->rare->refusal.until.us > w->clock.now_us &&
+	       lease_refusal_is_believed(&e->rare->refusal, leases_instant(w), cost);
 }
 
 static void renew_early(struct leases *w, struct lease_entry *e)
@@ -79,11 +79,10 @@ static void answer_refused(struct leases *w, struct lease_entry *e, struct reque
 			   uint64_t cost)
 {
 	const struct lease_refusal *r = &e->rare->refusal;
-	uint64_t now_us = w->clock.now_us;
+	struct lease_instant now = leases_instant(w);
 
 	lease_answer_refused(&s->request.answer, shown_ref(e), e->left + r->remaining,
-			     r->full_us > now_us ? r->full_us - now_us : 0,
-			     lease_refusal_wait_us(r, now_us), r->why);
+			     lease_refusal_full_us(r, now), lease_refusal_wait_us(r, now), r->why);
 	engine_counts(w->engine, e->terms->policy)->refused++;
 	e->rare->refused += cost;
 	w->counters.decisions++;
@@ -318,5 +317,5 @@ void leases_refused(const struct request_state *s, const struct check_ref *ref,
 	    !find_check(e, ref, &e->shown) || entry_rare(w, e) == NULL)
 		return;
 	w->clock.is_old = true;
-	lease_refusal_hear(&e->rare->refusal, s->lease_asked_us, leases_now_us(w), q->cost, said);
+	lease_refusal_hear(&e->rare->refusal, s->lease_asked_us, leases_instant(w), q->cost, said);
 }

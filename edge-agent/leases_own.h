@@ -39,6 +39,12 @@ static inline uint64_t leases_now_us(struct leases *w)
 	return lease_clock_now_us(&w->clock);
 }
 
+static inline struct lease_instant leases_instant(struct leases *w)
+{
+	return (struct lease_instant){lease_clock_now_us(&w->clock),
+				      lease_clock_wall_us(&w->clock)};
+}
+
 static inline bool entry_asks(const struct lease_entry *e)
 {
 	return e->rare != NULL && e->rare->asking;

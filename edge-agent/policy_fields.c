@@ -327,9 +327,12 @@ static const struct conf_option policy_options[] = {
 	 .table = &lease_table,
 	 .otherwise = "`auto`",
 	 .form = "`auto`, `off` or object",
-	 .text = "whether permits of much-used keys are leased, and how many for how long. `auto` "
-		 "leases none in this "
-		 "release: give an object, `{}` suffices"},
+	 .text = "whether much-used keys are decided in memory. `auto`: leases of 200 ms for keys "
+		 "that "
+		 "an agent is asked for 1000 times a second or more, under limits of as much a "
+		 "second "
+		 "and at once; `{}`: for all that are worth it; `off`: never, nor are refusals "
+		 "remembered"},
 	{.name = "breaker",
 	 .type = CONF_RAW,
 	 .at = offsetof(struct policy_fields, breaker),

@@ -311,10 +311,10 @@ static void lease_read(const struct reading *in, struct policy *p)
 		conf_fail(in->r, in->path, "lease", CONF_AT_VALUE,
 			  "`lease` must be `auto`, `off` or an object as { \"max\": 1000, \"ttl\": "
 			  "\"500ms\" }");
-	p->lease.off = !json_is_object(value);
+	p->lease.off = text != NULL && strcmp(text, "off") == 0;
 	p->lease.automatic = !json_is_object(value);
 	p->lease.max = f.max == CONF_ABSENT ? 0 : (uint64_t)f.max;
-	p->lease.ttl_us = (uint64_t)f.ttl * 1000;
+	p->lease.ttl_us = p->lease.automatic ? LEASE_AUTO_TTL_US : (uint64_t)f.ttl * 1000;
 }
 
 static void breaker_read(const struct reading *in, struct policy *p)

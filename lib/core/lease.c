@@ -9,9 +9,7 @@ static uint64_t as_rate(uint64_t asked)
 
 static uint64_t windows_since(const struct lease_demand *d, uint64_t now_us)
 {
-	uint64_t window = now_us / LEASE_WINDOW_US;
-
-	return window > d->window ? window - d->window : 0;
+	return (uint16_t)(now_us / LEASE_WINDOW_US - d->window);
 }
 
 static void close_window(struct lease_demand *d, uint64_t passed)
@@ -21,10 +19,11 @@ static void close_window(struct lease_demand *d, uint64_t passed)
 	/* Windows in which nothing was asked. */
 	rate >>= passed - 1 < 63 ? passed - 1 : 63;
 	d->rate = (uint32_t)(rate < RATE_MAX ? rate : RATE_MAX) & RATE_MAX;
-	if (passed > 1 || as_rate(d->asked) < LEASE_BUSY_RATE)
-		d->busy = 0;
+	if (as_rate(d->requests) < LEASE_BUSY_RATE)
+		d->busy >>= 1;
 	else if (d->busy < BUSY_MAX)
 		d->busy++;
+	d->busy >>= passed - 1 < 4 ? passed - 1 : 4;
 }
 
 void lease_demand_add(struct lease_demand *d, uint64_t now_us, uint64_t cost)
@@ -33,9 +32,11 @@ void lease_demand_add(struct lease_demand *d, uint64_t now_us, uint64_t cost)
 
 	if (passed > 0) {
 		close_window(d, passed);
-		d->window = (uint32_t)(now_us / LEASE_WINDOW_US);
-		d->asked = 0;
+		d->window = (uint16_t)(now_us / LEASE_WINDOW_US);
+		d->asked = d->requests = 0;
 	}
+	if (d->requests < UINT16_MAX)
+		d->requests++;
 	d->asked = cost < UINT32_MAX - d->asked ? d->asked + (uint32_t)cost : UINT32_MAX;
 }
 

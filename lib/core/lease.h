@@ -10,30 +10,37 @@
 #include "core/limit.h"
 
 enum {
-	LEASE_WORTH = 20,         /* decisions a lease should be good for, or there is none */
-	LEASE_TTL_US = 500000,    /* default; `lease.ttl` */
-	LEASE_WINDOW_US = 100000, /* demand is counted in windows of so long */
-	LEASE_RENEW_PERCENT = 1,  /* of the requests start the next lease early */
-	LEASE_BUSY_RATE = 1000,   /* a second: what is asked of a key that is busy ... */
-	LEASE_BUSY_WINDOWS = 3,   /* ... in so many windows in a row */
+	LEASE_WORTH = 20,           /* decisions a lease should be good for, or there is none */
+	LEASE_TTL_US = 500000,      /* default; `lease.ttl` */
+	LEASE_AUTO_TTL_US = 200000, /* `auto` */
+	LEASE_WINDOW_US = 100000,   /* demand is counted in windows of so long */
+	LEASE_RENEW_PERCENT = 1,    /* of the requests start the next lease early */
+	LEASE_BUSY_RATE = 1000,     /* a second: requests for a key that is busy ... */
+	LEASE_BUSY_WINDOWS = 3,     /* ... in so many windows in a row */
 };
 
-/* Costs asked for a key: in the window that runs, and the rate of those before (weight one half each). */
+/*
+ * What is asked for a key: in the window that runs, and the rate of those before (weight one half each). More than fits is
+ * counted as the most that does.
+ */
 struct lease_demand {
-	uint32_t window;    /* number of the window that runs, since the clock's zero */
-	uint32_t asked;     /* in it; more than fits is counted as that */
-	uint32_t rate : 28; /* a second */
-	uint32_t
-		busy : 4; /* windows before this one, in a row, of LEASE_BUSY_RATE at least; 15: or more */
+	uint32_t asked;     /* costs, in this window */
+	uint16_t requests;  /* in it */
+	uint16_t window;    /* its number, since the clock's zero, modulo 2^16 (6553 s) */
+	uint32_t rate : 28; /* costs a second */
+	uint32_t busy : 4;  /* windows of LEASE_BUSY_RATE before this one; others halve it */
 };
 
-/* Counts `cost`, asked at `now_us`. All zeros: nothing was asked. */
+/* Counts a request for `cost`, at `now_us`. All zeros: nothing was asked. */
 void lease_demand_add(struct lease_demand *d, uint64_t now_us, uint64_t cost);
 
 /* What is asked a second, by the windows before and by this one as far as it is more. */
 uint64_t lease_demand_rate(const struct lease_demand *d, uint64_t now_us);
 
-/* Whether the key is busy: LEASE_BUSY_RATE or more was asked in each of the LEASE_BUSY_WINDOWS before this one. */
+/*
+ * Whether the key is busy: so many requests came in each of the LEASE_BUSY_WINDOWS before this one, and some in this. Who was
+ * busy for longer may pause for a window or two.
+ */
 bool lease_demand_is_busy(const struct lease_demand *d, uint64_t now_us);
 
 /* How long nothing was asked, in whole windows. */

@@ -230,6 +230,101 @@ class Beside(Leases):
             self.assertEqual(connection.call("KOVA.PEEK", "slow", "hot")[1], 1000 - admitted)
 
 
+class Auto(Leases):
+    """The default: leases for keys that are really busy, under limits that are large, alone."""
+
+    LARGE = {"limit": 50000, "per": "1s", "burst": 50000, "lease": "auto"}
+
+    def start(self, count=2):
+        super().start(count)
+        for agent in self.agents:
+            for name, policy in {"large": self.LARGE, "middling": {**self.LARGE, "limit": 900},
+                                 "shallow": {**self.LARGE, "burst": 900}}.items():
+                agent.http("PUT", f"/v1/policies/{name}", {"name": name, "on_outage": "deny", **policy})
+
+    def test_a_busy_key_on_two_agents(self):
+        self.start()
+        words = ("KOVA.TAKE", "large", "hot")
+        self.storm(0.6, words)
+        calls, leased = self.calls(), self.leased()
+        hits = self.storm(3, words)
+        self.assertIsNone(checker.bucket_violation(checker.admissions(hits), 50000, 50000))
+        if len(hits) > 3 * 8000:  # well over 1000 a second at each
+            self.assertGreater(self.leased() - leased, len(hits) / 2)
+            self.assertGreater(len(hits) / (self.calls() - calls), 20)
+
+    def test_ordinary_traffic_goes_to_redis_each_time(self):
+        self.start(1)
+        with load.Swarm(shapes.addresses(self.agents), 8) as swarm:
+            hits = swarm.run(2, ("KOVA.TAKE", "large", "hot"), rate=500)
+        self.assertEqual({hit.reason for hit in hits}, {"ok"})
+        self.assertEqual((metric(self.agents[0], "kova_leases_total"), self.leased()), (0, 0))
+
+    def test_a_burst_goes_to_redis(self):
+        self.start(1)
+        with self.agents[0].resp() as connection:
+            connection.pipeline([("KOVA.TAKE", "large", "hot")] * 5000)
+        self.assertEqual((metric(self.agents[0], "kova_leases_total"), self.leased()), (0, 0))
+
+    def test_few_requests_for_much_go_to_redis(self):
+        self.start(1)
+        with self.agents[0].resp() as connection:
+            for _ in range(40):
+                connection.call("KOVA.TAKE", "large", "hot", "COST", 200)
+                time.sleep(0.02)
+        self.assertEqual(metric(self.agents[0], "kova_leases_total"), 0)
+
+    def test_ordinary_limits_have_no_leases(self):
+        self.start(1)
+        for policy in ("middling", "shallow"):
+            self.storm(0.8, ("KOVA.TAKE", policy, "hot"))
+        self.assertEqual(metric(self.agents[0], "kova_leases_total"), 0)
+
+
+class Remaining(Leases):
+    def test_two_agents_never_show_more_than_there_is(self):
+        """Each knows its own lease and what Redis said; what the other took since must not be shown."""
+        self.start()
+        time.sleep(2.5)  # a heartbeat: they know of each other
+        with self.agents[0].resp() as first, self.agents[1].resp() as second:
+            taken = 0
+            for number in range(60):
+                for connection in (first, second):
+                    replies = connection.pipeline([("KOVA.TAKE", "slower", "hot")] * (20 if number < 20 else 10))
+                    for reply in replies:
+                        taken += reply[0]
+                        self.assertLessEqual(reply[1], 3000 - taken + 3000 / 3600 * 10)
+                time.sleep(0.02)
+            self.assertGreater(self.leased(), 300)
+            for connection in (first, second):
+                self.assertLessEqual(connection.call("KOVA.PEEK", "slower", "hot")[1], 3000 - taken + 10)
+
+    def test_an_agent_that_is_alone_shows_what_is_there(self):
+        self.start(1)
+        with self.agents[0].resp() as connection:
+            admitted = self.heat(self.agents[0], connection, "slow")
+            shown = [reply[1] for reply in connection.pipeline([("KOVA.TAKE", "slow", "hot")] * 50)]
+            self.assertLess(shown[0], 1000 - admitted)
+            self.assertEqual(shown, list(range(shown[0], shown[0] - 50, -1)))
+
+
+class Refusals(shapes.Frozen):
+    def test_a_remembered_refusal_ends_when_the_wall_clock_says_so(self):
+        """The clock of Redis and agent moves in steps: nobody waits longer than was said."""
+        connection = self.start([{"name": "p", "limit": 50, "per": "1s", "burst": 1}])
+        begun = time.time()
+        while time.time() - begun < 0.5:
+            connection.pipeline([("KOVA.TAKE", "p", "hot")] * 10)
+        for _ in range(40):
+            replies = connection.pipeline([("KOVA.TAKE", "p", "hot")] * 20)
+            self.assertEqual({reply[0] for reply in replies[1:]}, {0})
+            self.clock.advance((replies[-1][3] - 1) / 1000)
+            self.assertEqual(connection.call("KOVA.TAKE", "p", "hot")[0], 0)
+            self.clock.advance(0.001)
+            self.assertEqual(connection.call("KOVA.TAKE", "p", "hot")[0], 1)
+        self.assertGreater(metric(self.agent, "kova_lease_decisions_total"), 100)
+
+
 class Small(Leases):
     def test_a_small_limit_has_no_leases(self):
         self.start(1)

@@ -87,23 +87,31 @@ Test(lease, busy_is_who_is_asked_for_often_in_three_windows_in_a_row)
 		      "nobody asked in this one yet");
 }
 
-Test(lease, a_burst_is_not_busy)
+Test(lease, a_burst_is_not_busy_nor_are_few_requests_for_much)
 {
 	struct lease_demand d = {0};
 
-	lease_demand_add(&d, 1000000, 100000);
+	for (int i = 0; i < 100000; i++)
+		lease_demand_add(&d, 1000000, 1);
 	for (uint64_t i = 1; i < 10; i++)
-		lease_demand_add(&d, 1000000 + i * LEASE_WINDOW_US, 1);
+		lease_demand_add(&d, 1000000 + i * LEASE_WINDOW_US, 1000);
 	cr_assert_not(lease_demand_is_busy(&d, 1000000 + 9 * LEASE_WINDOW_US));
 }
 
-Test(lease, a_pause_begins_anew)
+static bool is_busy_after_a_pause(uint64_t pause_us)
 {
 	struct lease_demand d = {0};
-	uint64_t t = ask(&d, 1000000, 10 * LEASE_WINDOW_US, 5);
+	uint64_t t = ask(&d, 1000000, 20 * LEASE_WINDOW_US, 5);
 
-	t = ask(&d, t + LEASE_WINDOW_US, 1000, 5);
-	cr_assert_not(lease_demand_is_busy(&d, t));
+	t = ask(&d, t + pause_us, 1000, 5);
+	return lease_demand_is_busy(&d, t);
+}
+
+Test(lease, a_short_pause_is_forgiven_to_who_was_busy_for_long)
+{
+	cr_assert(is_busy_after_a_pause(2 * LEASE_WINDOW_US));
+	cr_assert_not(is_busy_after_a_pause(4 * LEASE_WINDOW_US));
+	cr_assert_not(is_busy_after_a_pause(4000 * LEASE_WINDOW_US));
 }
 
 Test(lease, no_demand_is_too_large)
