@@ -15,15 +15,14 @@ static uint64_t windows_since(const struct lease_demand *d, uint64_t now_us)
 static void close_window(struct lease_demand *d, uint64_t passed)
 {
 	uint64_t rate = (d->rate + as_rate(d->asked)) / 2;
+	bool is_busy = as_rate(d->requests) >= LEASE_BUSY_RATE;
+	unsigned busy = is_busy ? d->busy + 1U : d->busy / 2U;
 
 	/* Windows in which nothing was asked. */
 	rate >>= passed - 1 < 63 ? passed - 1 : 63;
 	d->rate = (uint32_t)(rate < RATE_MAX ? rate : RATE_MAX) & RATE_MAX;
-	if (as_rate(d->requests) < LEASE_BUSY_RATE)
-		d->busy >>= 1;
-	else if (d->busy < BUSY_MAX)
-		d->busy++;
-	d->busy >>= passed - 1 < 4 ? passed - 1 : 4;
+	busy = (busy < BUSY_MAX ? busy : BUSY_MAX) >> (passed - 1 < 4 ? passed - 1 : 4);
+	d->busy = busy & BUSY_MAX;
 }
 
 void lease_demand_add(struct lease_demand *d, uint64_t now_us, uint64_t cost)
