@@ -235,7 +235,7 @@ bool leases_give_up(struct leases *w, struct slice policy, struct slice key, uin
 
 void leases_took(struct leases *w, const struct request_pair *q)
 {
-	struct lease_entry *e = find(w, q->policy, q->key);
+	struct lease_entry *e = w->table.n > 0 ? find(w, q->policy, q->key) : NULL;
 	struct lease_refusal *refusal;
 
 	if (e == NULL)

@@ -356,6 +356,28 @@ class Small(Leases):
                 tries.append(self.flood(policy))
             self.assertLess(tries[-1], most, (policy, tries))
 
+    def refund(self, through):
+        """How long after a refund through the agent `through` another permit is had of agent 0, which is flooded."""
+        words = ("KOVA.TAKE", "hourly", "hot")
+        with self.agents[0].resp() as connection, self.agents[through].resp() as other:
+            receipt = other.call(*words, "RECEIPT")[6]
+            begun = time.time()
+            while time.time() - begun < 0.6:
+                connection.pipeline([words] * 20)
+            self.assertGreater(metric(self.agents[0], "kova_lease_decisions_total"), 0)
+            self.assertEqual(other.call("KOVA.REFUND", receipt), 1)
+            begun = time.time()
+            while not connection.call(*words)[0]:
+                self.assertLess(time.time() - begun, 5)
+            return time.time() - begun
+
+    def test_a_refund_is_known_here_at_once_and_elsewhere_soon(self):
+        self.start()
+        self.assertLess(self.refund(0), 0.1)
+        for agent in self.agents:
+            agent.http("PUT", "/v1/policies/hourly", {"name": "hourly", "limit": 101, "per": "1h", "burst": 101})
+        self.assertLess(self.refund(1), 0.25 + 0.3)
+
     def test_lease_off(self):
         self.start(1)
         self.storm(1, ("KOVA.TAKE", "off", "hot"))
