@@ -10,6 +10,7 @@ AIMD = {"name": "aimd", "limit": 80, "per": "1s", "burst": 4,
 GRADIENT = {"name": "gradient", "limit": 80, "per": "1s", "burst": 4,
             "adaptive": {"mode": "gradient", "min": 2, "increase": 2, "tolerance": 100, "window": "200ms"}}
 SLOW = {"name": "slow", "limit": 10, "per": "1s", "burst": 20, "adaptive": {"min": 2, "decrease": 50, "window": "1m"}}
+HOT = {"name": "hot", "limit": 100000, "per": "1s", "burst": 100000, "lease": {}, "adaptive": {}}
 
 
 class Upstream:
@@ -73,7 +74,7 @@ class Adaptive(harness.Case):
         super().setUp()
         redis = self.start_redis()
         config = {"redis": {"mode": "standalone", "url": redis.url, "timeout": "2s"},
-                  "policies": [{**policy, "on_outage": "deny"} for policy in (AIMD, GRADIENT, SLOW)]}
+                  "policies": [{**policy, "on_outage": "deny"} for policy in (AIMD, GRADIENT, SLOW, HOT)]}
         self.agents = [self.start_agent(config) for _ in range(2)]
 
     def judge(self, when, workers, begin, end, rate):
@@ -131,6 +132,13 @@ class Adaptive(harness.Case):
             self.assertEqual(self.agents[1].call("KOVA.PEEK", "slow", f"k{i}")[2], limit, words)
         self.agents[0].http("POST", "/v1/feedback", {"policy": "slow", "key": "h", "ok": False, "status": 429, "latency_ms": 3})
         self.assertEqual(self.agents[1].call("KOVA.PEEK", "slow", "h")[2], 10)
+
+    def test_there_are_no_leases(self):
+        """Their holders would go by a limit of before."""
+        with self.agents[0].resp() as resp:
+            for _ in range(3000):
+                self.assertEqual(resp.call("KOVA.TAKE", "hot", "k")[0], 1)
+        self.assertEqual(metric(self.agents[0], "kova_lease_decisions_total"), 0)
 
     def test_the_policy_says_so(self):
         policies = self.agents[0].http("GET", "/v1/policies").json()["policies"]
