@@ -15,7 +15,14 @@
 #include "dice.h"
 #include "script_rig.h"
 
-enum { KEYS = 100000, DECISIONS = 32000, IN_FLIGHT = 64, ROUNDS_MAX = 101, SUBJECTS = 9, HOT = 64 };
+enum {
+	KEYS = 100000,
+	DECISIONS = 32000,
+	IN_FLIGHT = 64,
+	ROUNDS_MAX = 101,
+	SUBJECTS = 13,
+	HOT = 64
+};
 
 static struct script_rig rig;
 static struct limit limit, hot_limit;
@@ -164,6 +171,33 @@ static void run_on_leased(bool unused, unsigned n)
 		script_rig_run(&rig, op, n, answer);
 }
 
+/* HOT children of one parent take turns, `n` in a call; with weights the parent's shares are looked at. */
+static void run_levels(bool weighted, unsigned n)
+{
+	static char name[HOT][64], parent[64];
+	static struct script_check check[HOT][2];
+	struct script_op op[HOT];
+	struct script_answer answer[HOT];
+	const char *policy = weighted ? "shared" : "plain";
+
+	snprintf(parent, sizeof parent, "k:b{tenant}%s:0", policy);
+	for (unsigned j = 0; j < HOT; j++) {
+		snprintf(name[j], sizeof name[j], "k:b{tenant}%s:1/%u", policy, j);
+		check[j][0] = (struct script_check){
+			.limit = &hot_limit, .key = slice_of(parent), .cost = 1};
+		check[j][1] = (struct script_check){
+			.limit = &hot_limit, .key = slice_of(name[j]), .cost = 1};
+		if (weighted)
+			check[j][0].share = (struct share_claim){j + 1, 1, LIMIT_MAX};
+	}
+	for (unsigned i = 0; i < DECISIONS; i += n) {
+		for (unsigned j = 0; j < n; j++)
+			op[j] = (struct script_op){
+				.kind = SCRIPT_TAKE, .checks = check[(i + j) % HOT], .n_checks = 2};
+		script_rig_run(&rig, op, n, answer);
+	}
+}
+
 static const struct {
 	const char *name;
 	void (*run)(bool is_script, unsigned n);
@@ -179,6 +213,10 @@ static const struct {
 	{"lease or its return, 1 a call", run_leases, false, 1},
 	{"lease or its return, 64 a call", run_leases, false, HOT},
 	{"decide, 64 a call, keys with leases", run_on_leased, false, HOT},
+	{"two levels, 1 a call, one in flight", run_levels, false, 1},
+	{"two levels, 64 a call", run_levels, false, HOT},
+	{"two levels with weights, 64 children, 1 a call, one in flight", run_levels, true, 1},
+	{"two levels with weights, 64 children, 64 a call", run_levels, true, HOT},
 };
 
 static int compare(const void *a, const void *b)

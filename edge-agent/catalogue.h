@@ -43,6 +43,8 @@ struct level {
 	struct limit limit;
 	bool has_slots; /* plan: limit is its bucket, slots its concurrency */
 	struct limit slots;
+	uint32_t
+		weight; /* 1..SHARE_WEIGHT_MAX: of each key among those of the level above; 0: none */
 };
 
 struct policy {

@@ -48,6 +48,7 @@ struct check_ref {
 	uint8_t level_index;
 	const struct breaker_rule *breaker;   /* NULL: none looks at this check */
 	const struct adaptive_rule *adaptive; /* NULL: its limit is as it says */
+	struct share_claim share;             /* for which child; weight 0: none */
 };
 
 /* The pairs of one Cluster slot (all pairs, without a Cluster): one operation of the script. */

@@ -16,7 +16,7 @@ static bool has_leases(const struct check_ref *ref)
 	enum algorithm a = ref->limit->algorithm;
 
 	return !ref->policy->shadow && !ref->policy->lease.off && !ref->policy->has_breaker &&
-	       !ref->policy->has_adaptive && !ref->level->has_slots &&
+	       !ref->policy->has_adaptive && !ref->level->has_slots && ref->share.weight == 0 &&
 	       (a == ALGORITHM_TOKEN_BUCKET || a == ALGORITHM_SLIDING_WINDOW ||
 		a == ALGORITHM_CALENDAR);
 }

@@ -18,16 +18,20 @@ static bool has_burst(enum algorithm a)
 static void override_check(struct conf_reader *r, const struct conf_path *path,
 			   const struct override_fields *f)
 {
-	bool limited = f->limit != CONF_ABSENT;
+	bool limited = f->limit != CONF_ABSENT, weighted = f->weight != CONF_ABSENT;
+	int kinds = limited + f->unlimited + f->banned;
 
 	if ((f->key.ptr != NULL) == (f->prefix.ptr != NULL))
 		conf_fail(r, path, f->key.ptr != NULL ? "prefix" : NULL,
 			  f->key.ptr != NULL ? CONF_AT_KEY : CONF_AT_VALUE,
 			  "an override has one of `key` and `prefix`");
-	if (limited + f->unlimited + f->banned != 1)
+	if (kinds > 1 || (kinds == 0 && !weighted))
 		conf_fail(r, path, NULL, CONF_AT_VALUE,
 			  "an override has one of `limit`, `\"unlimited\": true` and "
-			  "`\"banned\": true`");
+			  "`\"banned\": true`, or `weight`");
+	if (weighted && (f->unlimited || f->banned))
+		conf_fail(r, path, "weight", CONF_AT_KEY,
+			  "`weight` goes with `limit`, or by itself");
 	if (!limited && f->per != CONF_ABSENT)
 		conf_fail(r, path, "per", CONF_AT_KEY, "`per` goes with `limit`");
 	if (!limited && f->burst != CONF_ABSENT)
@@ -62,6 +66,7 @@ struct override_rule *override_rule_read(struct conf_reader *r, const struct con
 		.limit = f.limit,
 		.per_ms = f.per,
 		.burst = f.burst,
+		.weight = f.weight,
 		.key = {o->bytes, key.len},
 	};
 	atomic_init(&o->refs, 1);
@@ -98,6 +103,10 @@ static kova_status level_bind(const struct override_rule *o, const struct level 
 	struct limit *l = &ret_level->limit;
 
 	*ret_level = *base;
+	if (o->weight != CONF_ABSENT && base->weight > 0)
+		ret_level->weight = (uint32_t)o->weight;
+	if (o->limit == CONF_ABSENT)
+		return KOVA_OK;
 	if (base->has_slots)
 		return policy_set_plan(ret_level, o->limit, (int64_t)(base->slots.hold_us / 1000));
 	l->limit = (uint64_t)o->limit;
@@ -126,6 +135,10 @@ bool override_rule_fits(const struct override_rule *o, const struct policy *p,
 
 	if (o->banned || o->unlimited)
 		return true;
+	if (o->weight != CONF_ABSENT && base->weight == 0)
+		conf_fail(r, path, "weight", CONF_AT_KEY,
+			  "`weight` cannot be overridden: level `%s` of policy `%s` has none",
+			  base->name, p->name);
 	if (o->per_ms != CONF_ABSENT && (base->has_slots || !has_rate(base->limit.algorithm)))
 		fail_misfit(r, path, "per", p, base);
 	if (o->burst != CONF_ABSENT && (base->has_slots || !has_burst(base->limit.algorithm)))

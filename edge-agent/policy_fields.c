@@ -5,6 +5,7 @@
 #include "core/adaptive.h"
 #include "core/breaker.h"
 #include "core/request_bounds.h"
+#include "core/shares.h"
 #include "option_table.h"
 
 const char *const policy_algorithm_names[] = {
@@ -48,8 +49,24 @@ static const struct conf_option level_options[] = {
 	 .at = offsetof(struct level_fields, name),
 	 .text = "what a refusal is called: `limited:NAME`"},
 	LEVEL_OPTIONS(level_fields, ),
-	LATER("weight"),
-	LATER("ceiling"),
+	{.name = "weight",
+	 .type = CONF_INT,
+	 .at = offsetof(struct level_fields, weight),
+	 .otherwise = "none: first come, first served",
+	 .min = 1,
+	 .max = SHARE_WEIGHT_MAX,
+	 .text = "`token-bucket` only, and not of the first level: each key of this level that "
+		 "asked lately is guaranteed its weight's part of the level above, and borrows "
+		 "what "
+		 "the others leave ([Fairness](fairness.md))"},
+	{.name = "ceiling",
+	 .type = CONF_INT,
+	 .at = offsetof(struct level_fields, ceiling),
+	 .otherwise = "`limit`",
+	 .min = 1,
+	 .max = LIMIT_MAX,
+	 .text = "with `weight`: the most that a key has in `per`, what it borrows included, "
+		 "instead of `limit`"},
 	LATER("adaptive"),
 };
 
@@ -350,8 +367,6 @@ static const struct conf_option policy_options[] = {
 		 "follows feedback"},
 	LATER("global"),
 	LATER("weights"),
-	LATER("weight"),
-	LATER("ceiling"),
 	LATER("envoy"),
 };
 
@@ -418,7 +433,13 @@ static const struct conf_option override_options[] = {
 	 .at = offsetof(struct override_fields, until),
 	 .otherwise = "for ever",
 	 .text = "when it ends"},
-	LATER("weight"),
+	{.name = "weight",
+	 .type = CONF_INT,
+	 .at = offsetof(struct override_fields, weight),
+	 .otherwise = "the policy's",
+	 .min = 1,
+	 .max = SHARE_WEIGHT_MAX,
+	 .text = "of a level that has one; with `limit` or, the limit as it is, by itself"},
 };
 
 const struct conf_table override_table = {
@@ -427,7 +448,7 @@ const struct conf_table override_table = {
 		"than their policy's. The "
 		"exact key wins over the longest prefix, that over the policy. One of `key` and "
 		"`prefix`, and one of `limit`, "
-		"`unlimited` and `banned`, must be given.",
+		"`unlimited` and `banned`, or `weight`, must be given.",
 	.options = override_options,
 	.n_options = COUNT(override_options),
 };

@@ -12,6 +12,7 @@ struct level_fields {
 	int64_t limit;
 	const json_t *per; /* a duration, or a calendar's unit */
 	int64_t burst;
+	int64_t weight, ceiling; /* of `levels` only */
 };
 
 struct plan_fields {
@@ -64,6 +65,7 @@ struct override_fields {
 	int64_t burst;
 	bool unlimited, banned;
 	int64_t until; /* ms since the epoch */
+	int64_t weight;
 };
 
 extern const struct conf_table policy_table, level_table, plan_table, lease_table, breaker_table,

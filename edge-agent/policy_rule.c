@@ -224,6 +224,42 @@ static bool name_taken(const struct level *levels, size_t n, const char *name)
 	return false;
 }
 
+/* What weight and ceiling make of the level `index`, at `path`. */
+static void share_read(const struct reading *in, const struct conf_path *path, size_t index,
+		       const struct level_fields *f, struct level *level)
+{
+	const char *named = f->weight != CONF_ABSENT ? "weight" : "ceiling";
+
+	if (f->weight == CONF_ABSENT && f->ceiling == CONF_ABSENT)
+		return;
+	if (algorithm_of(in) != ALGORITHM_TOKEN_BUCKET)
+		conf_fail(in->r, path, named, CONF_AT_KEY,
+			  "`%s` is for `token-bucket`; this is `%s`", named,
+			  policy_algorithm_names[algorithm_of(in)]);
+	else if (index == 0)
+		conf_fail(in->r, path, named, CONF_AT_KEY,
+			  "`%s` is for a level below another: the first has none to share", named);
+	else if (f->weight == CONF_ABSENT)
+		conf_fail(in->r, path, named, CONF_AT_KEY, "`ceiling` goes with `weight`");
+	else
+		level->weight = (uint32_t)f->weight;
+}
+
+/* With a ceiling, that is what bounds a key; the burst that goes with the lower of both is enough. */
+static void ceiling_apply(struct level_fields *f)
+{
+	struct slice text = {json_string_value(f->per), json_string_length(f->per)};
+	int64_t lower = f->limit < f->ceiling ? f->limit : f->ceiling;
+	uint64_t per_ms;
+
+	if (f->ceiling == CONF_ABSENT || f->limit == CONF_ABSENT)
+		return;
+	if (f->burst == CONF_ABSENT && text.ptr != NULL &&
+	    duration_parse(text, &per_ms) == KOVA_OK && per_ms > 0)
+		f->burst = (int64_t)limit_default_burst((uint64_t)lower, per_ms * 1000);
+	f->limit = f->ceiling;
+}
+
 static void levels_read(const struct reading *in, struct policy_rule *rule)
 {
 	const struct conf_path list = {.up = in->path, .key = "levels"};
@@ -245,6 +281,8 @@ static void levels_read(const struct reading *in, struct policy_rule *rule)
 			conf_fail(in->r, &path, "name", CONF_AT_VALUE,
 				  "two levels have the name `%s`", f.name);
 		strcpy(rule->levels[i].name, f.name);
+		share_read(in, &path, i, &f, &rule->levels[i]);
+		ceiling_apply(&f);
 		level_read(in, &path, &f, &rule->levels[i]);
 	}
 }

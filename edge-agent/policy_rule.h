@@ -22,9 +22,9 @@ struct override_rule {
 	char policy[NAME_BYTES_MAX + 1];
 	bool is_prefix;
 	bool banned, unlimited;
-	int64_t until_ms;             /* INT64_MAX: for ever */
-	int64_t limit, per_ms, burst; /* CONF_ABSENT: not given */
-	struct slice key;             /* within this rule */
+	int64_t until_ms;                     /* INT64_MAX: for ever */
+	int64_t limit, per_ms, burst, weight; /* CONF_ABSENT: not given */
+	struct slice key;                     /* within this rule */
 	char bytes[];
 };
 

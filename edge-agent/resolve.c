@@ -10,6 +10,7 @@
 
 #include "control.h"
 #include "core/divide.h"
+#include "core/hash.h"
 #include "core/keyspace.h"
 #include "engine.h"
 
@@ -141,6 +142,28 @@ static enum resolution add_level(struct request_state *s, const struct policy *p
 	return added ? RESOLVED : refuse_with(s, REQUEST_UNAVAILABLE, "out of memory");
 }
 
+/*
+ * The level above, whose check was added last, is shared: by this key, or by those who ask for that level itself, as if
+ * they were one more key of this one. `l`: NULL, no limit of its own.
+ */
+static void claim_share(struct request_state *s, uint32_t weight, struct slice path,
+			const struct level *l)
+{
+	struct check_ref *parent = &s->checks[s->n_checks - 1];
+	uint64_t most = l != NULL ? limit_capacity(&l->limit) : LIMIT_MAX;
+
+	parent->share =
+		(struct share_claim){hash_bytes(path, 0), weight, (uint32_t)(most < 1 ? 1 : most)};
+}
+
+/* The check that was added last is that of level `index` of this pair. */
+static bool last_is(const struct request_state *s, uint8_t pair, uint8_t index)
+{
+	const struct check_ref *last = s->n_checks > 0 ? &s->checks[s->n_checks - 1] : NULL;
+
+	return last != NULL && last->pair == pair && last->level_index == index;
+}
+
 static enum resolution resolve_pair(struct request_state *s, uint8_t pair)
 {
 	const struct request_pair *q = &s->request.pairs[pair];
@@ -159,18 +182,23 @@ static enum resolution resolve_pair(struct request_state *s, uint8_t pair)
 		const struct override *o = NULL;
 		struct slice path;
 
-		if (!keyspace_path(q->key, i, p->n_levels, &path))
+		if (!keyspace_path(q->key, i, p->n_levels, &path)) {
+			if (l->weight > 0 && last_is(s, pair, (uint8_t)(i - 1)))
+				claim_share(s, l->weight, q->key, NULL);
 			break;
+		}
 		if (s->request.kind == REQUEST_FEEDBACK && !is_deepest(p, i, q->key))
 			continue;
 		if (p->has_overrides)
 			o = catalogue_override(s->catalogue, p, i, path, now_ms);
 		if (o != NULL && o->banned)
 			return banned(s, p, o, now_ms);
+		if (o != NULL && !o->unlimited)
+			l = &o->level;
+		if (l->weight > 0 && last_is(s, pair, (uint8_t)(i - 1)))
+			claim_share(s, l->weight, path, o != NULL && o->unlimited ? NULL : l);
 		if (o != NULL && o->unlimited)
 			continue;
-		if (o != NULL)
-			l = &o->level;
 		if (add_level(s, p, pair, i, l) != RESOLVED)
 			return RESOLVED_AT_ONCE;
 	}
@@ -368,7 +396,8 @@ bool resolve_operation(struct request_state *s, struct group *g, struct script_o
 					      .cost = ref->cost,
 					      .shadow = ref->policy != NULL && ref->policy->shadow,
 					      .breaker = ref->breaker,
-					      .adaptive = ref->adaptive};
+					      .adaptive = ref->adaptive,
+					      .share = ref->share};
 		at += len;
 	}
 	ret_op->checks = e->scratch;

@@ -11,6 +11,7 @@ local REFUSED, ALLOWED, SHADOWED, REPEATED, EDGES, UNKNOWN, TAIL, LEASED = 0, 1,
 local HELD, BREAKER_OPEN = 8, 16 -- with REFUSED: why
 local states, order = {}, {}
 local breakers, breaker_order = {}, {}
+local shares, shares_order = {}, {}
 
 local function flush(s)
   if s.dirty then
@@ -63,6 +64,20 @@ local function breaker_of(ref)
   return b
 end
 
+-- The shares of the parent that the check is of.
+local function shares_of(ref, idle)
+  local p = shares[ref]
+  if not p then
+    share = share or share_functions()
+    p = share.load(strings[ref] or nil)
+    p.key, p.idle = keys[ref], idle
+    share.lapse(p)
+    shares[ref] = p
+    shares_order[#shares_order + 1] = p
+  end
+  return p
+end
+
 local function read_checks(n, kind)
   local checks = {}
   for i = 1, n do
@@ -82,6 +97,11 @@ local function read_checks(n, kind)
       adaptive = adaptive or adaptive_functions()
       adaptive.read(c)
       checks.adapt = true
+    end
+    if flags % 32 >= 16 then
+      local ref, idle
+      ref, c.child, c.weight, c.most, idle, at = unpack_fields('<I4c8ddd', program, at)
+      c.shares = shares_of(ref, idle)
     end
     if kind == REFUND then
       c.budget_ref, budget, at = unpack_fields('<I4H', program, at)
@@ -149,13 +169,30 @@ local function untake(checks)
     local c = checks[i]
     if c.taken then
       algorithms[c.limit.algorithm].untake(c.state, c.limit, c.cost)
+      if c.shares then
+        share.untake(c.shares, c.place, c.cost * 1000000, c.own)
+      end
       c.taken = false
     end
   end
 end
 
+-- µs until the check's child may take of its parent what it costs. Who only looks leaves no trace.
+local function share_wait(c, looks)
+  local s, l = c.state, c.limit
+  local tokens = l[1] - s.debt
+  local beyond = tokens < 0 and -tokens or 0 -- the clock went back
+  tokens = tokens + beyond
+  if looks then
+    c.shares = share.copy(c.shares)
+  end
+  c.place = share.ask(c.shares, c.child, c.weight, c.most, tokens, l[1])
+  local lack = share.lack(c.shares, c.place, c.cost * 1000000)
+  return lack > 0 and bucket_time(s, l, beyond + lack) or 0
+end
+
 -- µs until the check has room, 0: now, -1: never; and, if something else than the limit refuses it, what.
-local function wait_of(c)
+local function wait_of(c, looks)
   local s = c.state
   local wait = algorithms[c.limit.algorithm].wait(s, c.limit, c.cost)
   if wait < 0 then
@@ -168,7 +205,8 @@ local function wait_of(c)
   if open > 0 then
     return open, BREAKER_OPEN
   end
-  return wait, 0
+  local turn = c.shares and share_wait(c, looks) or 0
+  return turn > wait and turn or wait, 0
 end
 
 -- Takes from every check that has room, in memory. Returns the check that refuses for the longest, and the first shadow
@@ -180,9 +218,10 @@ local function try(op, n_op)
     local algorithm = algorithms[c.limit.algorithm]
     local s = state_of(c.ref, c.limit, c.hold_ref)
     c.state = s
-    c.wait, c.why = wait_of(c)
+    c.wait, c.why = wait_of(c, op.kind == PEEK)
     if c.wait == 0 then
       algorithm.take(s, c.limit, c.cost, op.permit or format('~%d.%d.%d', nonce, n_op, i))
+      c.own = c.shares and share.take(c.shares, c.place, c.cost * 1000000)
       c.taken = true
     elseif c.shadow == 1 then
       shadowed = shadowed or c
@@ -193,12 +232,23 @@ local function try(op, n_op)
   return refuses, shadowed
 end
 
+-- Remaining, µs until one more is there (0: full), µs until full; of a share no more than is there for its child.
+local function left_of(c)
+  local left, more, reset = algorithms[c.limit.algorithm].left(c.state, c.limit)
+  if c.place then
+    local room = share.room(c.shares, c.place)
+    room = (room - room % 1000000) / 1000000
+    left = room < left and room or left
+  end
+  return left, more, reset
+end
+
 -- The check with the least remaining speaks for the operation.
 local function least(checks)
   local best, best_left, best_more, best_reset
   for i = 1, #checks do
     local c = checks[i]
-    local left, more, reset = algorithms[c.limit.algorithm].left(c.state, c.limit)
+    local left, more, reset = left_of(c)
     if not best or left < best_left then
       best, best_left, best_more, best_reset = c, left, more, reset
     end
@@ -234,11 +284,14 @@ local function mark(checks, taken)
     if taken and c.taken and c.breaker then
       breaker_take(c.breaker, c.rule)
     end
+    if taken and c.taken and c.shares then
+      c.shares.dirty = true
+    end
   end
 end
 
 local function refused(op, c, wait)
-  local left, _, reset = algorithms[c.limit.algorithm].left(c.state, c.limit)
+  local left, _, reset = left_of(c)
   return record(REFUSED + c.why, c.index, c.why > 0 and 0 or left, wait, reset), true, wait
 end
 
@@ -535,5 +588,10 @@ for i = 1, #breaker_order do
 end
 if adaptive then
   adaptive.save()
+end
+for i = 1, #shares_order do
+  if shares_order[i].dirty then
+    share.save(shares_order[i])
+  end
 end
 return table.concat(reply)

@@ -26,7 +26,13 @@ enum {
 #define NO_OP UINT32_MAX
 
 enum op_flags { OP_CHAINED = 1, OP_ID = 2, OP_RECEIPT = 4, OP_PERMIT = 8 };
-enum check_flags { CHECK_SHADOW = 1, CHECK_HOLD = 2, CHECK_BREAKER = 4, CHECK_ADAPTIVE = 8 };
+enum check_flags {
+	CHECK_SHADOW = 1,
+	CHECK_HOLD = 2,
+	CHECK_BREAKER = 4,
+	CHECK_ADAPTIVE = 8,
+	CHECK_SHARE = 16
+};
 
 /* Finds a key's reference again; a slot of an earlier batch is empty. */
 struct key_slot {
@@ -348,6 +354,7 @@ enum {
 	CHECK_BYTES = 4 + 2 + 2 + 1 + 8,
 	CHECK_COST_AT = 4 + 2 + 2 + 1,
 	GUARDS_BYTES = 4 + 4 + 3 + 8 + 4 + 1 + 3 * 4 + 1 + 2 + 3 * 8,
+	SHARE_BYTES = 4 + 8 + 3 * 8,
 	FEEDBACK_BYTES = 1 + 1 + 8 + 8,
 	BUDGET_BYTES = 4 + 2,
 	OP_EXTRAS_BYTES = 4 + 4 + 4 + 8 + 2,
@@ -381,6 +388,7 @@ static bool is_plain(const struct script_op *op)
 	return op->kind == SCRIPT_TAKE && op->n_checks == 1 && !op->chained &&
 	       op->id_key.len == 0 && op->receipt_key.len == 0 && !op->checks[0].shadow &&
 	       op->checks[0].breaker == NULL && op->checks[0].adaptive == NULL &&
+	       op->checks[0].share.weight == 0 &&
 	       op->checks[0].limit->algorithm == ALGORITHM_TOKEN_BUCKET;
 }
 
@@ -440,11 +448,33 @@ static bool add_budget(struct script_batch *b, const struct script_check *c, uin
 	return true;
 }
 
-static unsigned check_flags(const struct script_check *c)
+static bool is_shared(enum script_op_kind kind, const struct script_check *c)
+{
+	return c->share.weight > 0 && (kind == SCRIPT_TAKE || kind == SCRIPT_PEEK);
+}
+
+static unsigned check_flags(enum script_op_kind kind, const struct script_check *c)
 {
 	return (c->shadow ? CHECK_SHADOW : 0) | (is_log(c->limit) ? CHECK_HOLD : 0) |
 	       (c->breaker != NULL ? CHECK_BREAKER : 0) |
-	       (c->adaptive != NULL && c->limit->limit > 0 ? CHECK_ADAPTIVE : 0);
+	       (c->adaptive != NULL && c->limit->limit > 0 ? CHECK_ADAPTIVE : 0) |
+	       (is_shared(kind, c) ? CHECK_SHARE : 0);
+}
+
+static bool add_share(struct script_batch *b, const struct script_check *c)
+{
+	const struct share_claim *share = &c->share;
+	const struct key_slot *k = aside_key(b, "p", c->key, false);
+	char *p = buf_reserve(&b->program, SHARE_BYTES);
+
+	assert(c->limit->algorithm == ALGORITHM_TOKEN_BUCKET);
+	if (k == NULL || p == NULL)
+		return false;
+	p = put_u32(p, k->ref);
+	p = put_u32(put_u32(p, (uint32_t)(share->id & UINT32_MAX)), (uint32_t)(share->id >> 32));
+	p = put_number(put_number(p, share->weight), share->most);
+	buf_took(&b->program, put_number(p, shares_idle_us(c->limit)));
+	return true;
 }
 
 static uint32_t least(uint64_t a, uint64_t b)
@@ -466,7 +496,7 @@ static char *put_adaptive(char *p, uint32_t ref, const struct script_check *c)
 }
 
 /* Where the check's hold is, unless it is in the state's own text, its breaker and what its limit is adapted by. */
-static bool add_guards(struct script_batch *b, const struct script_check *c)
+static bool add_guards(struct script_batch *b, const struct script_check *c, unsigned flags)
 {
 	const struct breaker_rule *rule = c->breaker;
 	const struct key_slot *k;
@@ -488,7 +518,7 @@ static bool add_guards(struct script_batch *b, const struct script_check *c)
 			   rule->trials);
 		p = put_number(p, rule->open_us);
 	}
-	if ((check_flags(c) & CHECK_ADAPTIVE) != 0) {
+	if ((flags & CHECK_ADAPTIVE) != 0) {
 		k = aside_key(b, "a", c->key, false);
 		if (k == NULL)
 			return false;
@@ -511,7 +541,7 @@ static bool add_check(struct script_batch *b, const struct script_op *op, unsign
 {
 	const struct script_check *c = &op->checks[index];
 	struct key_slot *k = key_find(b, c->key, is_log(c->limit));
-	unsigned limit = limit_find(b, c->limit, now_us);
+	unsigned limit = limit_find(b, c->limit, now_us), flags = check_flags(op->kind, c);
 	char *p = buf_reserve(&b->program, CHECK_BYTES);
 
 	assert(c->cost >= 1 && c->cost <= LIMIT_MAX);
@@ -523,9 +553,12 @@ static bool add_check(struct script_batch *b, const struct script_op *op, unsign
 	}
 	k->op = b->n_ops;
 	k->check_at = (uint32_t)b->program.len;
-	buf_took(&b->program, put_check(p, k->ref, limit, index, check_flags(c), c->cost));
+	buf_took(&b->program, put_check(p, k->ref, limit, index, flags, c->cost));
 	++*n_written;
-	if (check_flags(c) > CHECK_SHADOW && !add_guards(b, c))
+	if ((flags & (CHECK_HOLD | CHECK_BREAKER | CHECK_ADAPTIVE)) != 0 &&
+	    !add_guards(b, c, flags))
+		return false;
+	if ((flags & CHECK_SHARE) != 0 && !add_share(b, c))
 		return false;
 	return op->kind != SCRIPT_REFUND || add_budget(b, c, now_us);
 }
@@ -575,7 +608,8 @@ static unsigned flags_of(const struct script_op *op)
 static bool takes_alike(const struct script_op *op, unsigned n_written)
 {
 	for (unsigned i = 0; i < op->n_checks; i++)
-		if (op->checks[i].shadow || op->checks[i].cost != op->checks[0].cost)
+		if (op->checks[i].shadow || op->checks[i].share.weight > 0 ||
+		    op->checks[i].cost != op->checks[0].cost)
 			return false;
 	return n_written == op->n_checks;
 }

@@ -11,6 +11,7 @@
 #include "core/breaker.h"
 #include "core/bytes.h"
 #include "core/limit.h"
+#include "core/shares.h"
 #include "core/status.h"
 
 enum {
@@ -28,6 +29,8 @@ struct script_check {
 	/* Token bucket: `limit` is adapted between `min` and `max`, or limit's own where these are more; borrowed; NULL:
 	 * it is not. The same for every operation on the key, or its bucket would be filled by several limits */
 	const struct adaptive_rule *adaptive;
+	struct share_claim
+		share; /* TAKE, PEEK of a token bucket: for which of its children; weight 0: none */
 };
 
 enum script_op_kind {

@@ -95,6 +95,30 @@ Test(catalogue, fields_of_a_policy)
 	catalogue_unref(c);
 }
 
+Test(catalogue, weights_and_ceilings)
+{
+	struct catalogue *c =
+		build("[{\"name\":\"p\",\"levels\":["
+		      "{\"name\":\"t\",\"limit\":100,\"per\":\"1s\"},"
+		      "{\"name\":\"u\",\"limit\":10,\"per\":\"1s\",\"weight\":2,\"ceiling\":40}]}]",
+		      "[{\"policy\":\"p\",\"key\":\"a/b\",\"weight\":5},"
+		      "{\"policy\":\"p\",\"prefix\":\"a/x\",\"limit\":3,\"weight\":7},"
+		      "{\"policy\":\"p\",\"key\":\"a/y\",\"limit\":4}]");
+	const struct policy *p = policy(c, "p");
+	const struct level *u = &p->levels[1];
+	const struct override *o;
+
+	cr_expect_eq(p->levels[0].weight, 0);
+	cr_expect(u->weight == 2 && u->limit.limit == 40 && u->limit.burst == 20);
+	o = catalogue_override(c, p, 1, SLICE("a/b"), 0);
+	cr_expect(o->level.weight == 5 && o->level.limit.limit == 40, "the limit as it is");
+	o = catalogue_override(c, p, 1, SLICE("a/xyz"), 0);
+	cr_expect(o->level.weight == 7 && o->level.limit.limit == 3);
+	o = catalogue_override(c, p, 1, SLICE("a/y"), 0);
+	cr_expect(o->level.weight == 2 && o->level.limit.limit == 4);
+	catalogue_unref(c);
+}
+
 static struct durability durability_of(const char *value)
 {
 	char text[160];
