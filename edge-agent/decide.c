@@ -359,7 +359,7 @@ static void refused(struct request_state *s, const struct group *g)
 		if (!wait_in_line(s, wait_ms))
 			return;
 	}
-	waiters_refused(s, g->answer.wait_us);
+	waiters_refused(s, g->answer.wait_us, &s->checks[g->first_check + g->answer.check]);
 }
 
 static void answered_amount(struct request_state *s)

@@ -66,6 +66,10 @@ struct wait_place {
 	struct request_state *state;
 	struct wait_queue *queue;
 	struct wait_place *prev, *next;
+	uint64_t cost;
+	struct wait_line *
+		asked_by; /* whose turn brought it to ask; NULL: it is not asking, or as another pair */
+	uint64_t start; /* its virtual time then */
 };
 
 struct waiter {
@@ -208,8 +212,8 @@ bool waiters_join(struct request_state *s, uint64_t deadline_ms);
 bool waiters_is_waiting(const struct request_state *s);
 /* Leaves them (it was answered, or its caller is gone); the next in line is tried at once if `granted`. */
 void waiters_leave(struct request_state *s, bool granted);
-/* It was refused: its queues are tried again after `wait_us` (−1: not before something changes). */
-void waiters_refused(struct request_state *s, int64_t wait_us);
+/* `by` refused it: its queues are tried again after `wait_us`. */
+void waiters_refused(struct request_state *s, int64_t wait_us, const struct check_ref *by);
 /* Something came back to this key, or (policy NULL) the catalogue changed: try now. */
 void waiters_wake(struct waiters *w, struct slice policy, struct slice key);
 /* Fills a refusal for a newcomer who may not wait. */

@@ -1,39 +1,62 @@
 /*
- * A queue a key path and policy, first come first served. The head of a queue asks again when its last refusal
- * said that there could be room; those behind it ask in the same call, chained, so that nobody overtakes: each is
- * refused where the one before it was. How many ask together grows while all are granted and falls to
- * one with a refusal.
+ * A queue a key path and policy, first come first served. The queues that wait for the same limit (of a level above, or
+ * their own) form a *line*: whose turn it is there, weighted fair queueing says (core/fair_queue.h), so that a key
+ * with a hundred waiters and one with a single one take turns. The line asks again when its last refusal said that there
+ * could be room; several ask in one call, chained, so that nobody overtakes: each is refused where the one before it
+ * was. How many ask together grows while all are granted and falls to one with a refusal.
+ *
+ * A queue whose head was refused by another limit than its line's moves to the line of that. It stands in a line of its
+ * own where nobody else could use what it waits for: it can't be served before its deadline, so the others need not wait
+ * for it; or what refused it keeps shares (lua/shares.lua), and Redis knows whose turn it is.
  *
  * A request over several pairs stands in the queue of each, in the order in which it came to all of them, and asks
  * only while it is the first in all. Since joining is one step, the oldest of all waiters is first wherever
  * it stands: there is no deadlock.
  *
- * A queue is never left alone: while one of its waiters asks, the answer says when it is tried again; whoever leaves
+ * A line is never left alone: while one of its waiters asks, the answer says when it is tried again; whoever leaves
  * without one (his client hung up, the policy is gone, the store is away) has it tried at once. Only a queue whose first
  * waiter is not the first elsewhere needs no time of its own: the other queue's turn comes.
  *
  * Room can also come without a notice from elsewhere (a permit released, a refund, a raised limit at another
- * agent), so no queue sleeps longer than RETRY_MAX_MS, and one for permits not longer than PERMIT_RETRY_MS.
+ * agent), so no line sleeps longer than RETRY_MAX_MS, and one for permits not longer than PERMIT_RETRY_MS.
  */
 #include <assert.h>
 #include <stdlib.h>
 
+#include "core/fair_queue.h"
 #include "core/hash.h"
+#include "core/keyspace.h"
 #include "engine.h"
 
 enum { BUCKETS = 8192, CHAIN_MAX = 32, RETRY_MAX_MS = 1000, PERMIT_RETRY_MS = 50 };
 
-struct wait_queue {
-	struct wait_queue *next; /* in its bucket */
+/* A policy and a key path in a table; first in what is called so, and at its end. */
+struct named {
+	struct named *next; /* in its bucket */
 	uint64_t hash;
+	size_t policy_len, path_len;
+	char *name; /* policy, path */
+};
+
+struct wait_line {
+	struct named named;
+	bool own;                  /* of one queue, which has the line's name */
 	struct timer_entry try_at; /* loop ms */
-	struct wait_place *first, *last;
-	uint32_t n;
+	struct fair_queue flows;
+	unsigned n_queues, n_asking;
 	unsigned together;     /* how many may ask in one call */
+	bool refused;          /* in this round: those asked behind were refused with it */
 	struct answer refusal; /* the last one ... */
 	uint64_t refused_ms;   /* ... and when it came, loop ms */
-	size_t policy_len, key_len;
-	char name[]; /* policy, key */
+};
+
+struct wait_queue {
+	struct named named;
+	struct wait_line *line;
+	struct fair_flow flow; /* of the first who is not asking */
+	struct wait_queue *next_aside;
+	struct wait_place *first, *last;
+	uint32_t n;
 };
 
 struct waiters {
@@ -41,73 +64,162 @@ struct waiters {
 	uv_timer_t timer;
 	struct timer_heap tries, deadlines;
 	unsigned n;
-	struct wait_queue *buckets[BUCKETS];
+	struct named *queues[BUCKETS], *lines[BUCKETS], *own_lines[BUCKETS];
 };
 
-/* ---- Queues ---- */
+/* ---- Tables ---- */
 
-static uint64_t queue_hash(struct slice policy, struct slice key)
+static struct slice named_policy(const struct named *n)
 {
-	return hash_bytes(key, hash_bytes(policy, 0));
+	return (struct slice){n->name, n->policy_len};
 }
 
-static struct slice queue_policy(const struct wait_queue *q)
+static struct slice named_path(const struct named *n)
 {
-	return (struct slice){q->name, q->policy_len};
+	return (struct slice){n->name + n->policy_len, n->path_len};
+}
+
+static struct named *named_find(struct named *const *buckets, struct slice policy,
+				struct slice path)
+{
+	uint64_t hash = hash_bytes(path, hash_bytes(policy, 0));
+
+	for (struct named *n = buckets[hash % BUCKETS]; n != NULL; n = n->next)
+		if (n->hash == hash && slice_equal(named_policy(n), policy) &&
+		    slice_equal(named_path(n), path))
+			return n;
+	return NULL;
+}
+
+/* `size` bytes of zeros that begin with a `struct named`, which is in the table. */
+static void *named_new(struct named **buckets, size_t size, struct slice policy, struct slice path)
+{
+	struct named *n = calloc(1, size + policy.len + path.len);
+
+	if (n == NULL)
+		return NULL;
+	n->name = (char *)n + size;
+	n->hash = hash_bytes(path, hash_bytes(policy, 0));
+	n->policy_len = policy.len;
+	n->path_len = path.len;
+	memcpy(n->name, policy.ptr, policy.len);
+	memcpy(n->name + policy.len, path.ptr, path.len);
+	n->next = buckets[n->hash % BUCKETS];
+	buckets[n->hash % BUCKETS] = n;
+	return n;
+}
+
+static void named_free(struct named **buckets, struct named *n)
+{
+	struct named **at = &buckets[n->hash % BUCKETS];
+
+	while (*at != n)
+		at = &(*at)->next;
+	*at = n->next;
+	free(n);
 }
 
 static struct wait_queue *queue_find(const struct waiters *w, struct slice policy, struct slice key)
 {
-	uint64_t hash = queue_hash(policy, key);
+	return (struct wait_queue *)named_find(w->queues, policy, key);
+}
 
-	for (struct wait_queue *q = w->buckets[hash % BUCKETS]; q != NULL; q = q->next)
-		if (q->hash == hash && slice_equal(queue_policy(q), policy) &&
-		    slice_equal((struct slice){q->name + q->policy_len, q->key_len}, key))
-			return q;
+static struct wait_line *line_get(struct waiters *w, struct slice policy, struct slice path,
+				  bool own)
+{
+	struct named **table = own ? w->own_lines : w->lines;
+	struct wait_line *l = (struct wait_line *)named_find(table, policy, path);
+
+	if (l != NULL)
+		return l;
+	l = named_new(table, sizeof *l, policy, path);
+	if (l != NULL) {
+		l->own = own;
+		l->together = 1;
+	}
+	return l;
+}
+
+/* The next line of a limit that counts this key or what is above it; *at: 0 at first. NULL: no more. */
+static struct wait_line *line_above(const struct waiters *w, struct slice policy, struct slice key,
+				    size_t *at)
+{
+	while (*at <= key.len) {
+		size_t end = *at + slice_index(slice_after(key, *at), '/');
+		struct slice path = {key.ptr, end};
+		struct named *n = named_find(w->lines, policy, path);
+
+		*at = end + 1;
+		if (n != NULL)
+			return (struct wait_line *)n;
+	}
 	return NULL;
 }
 
-static struct wait_queue *queue_new(struct waiters *w, struct slice policy, struct slice key)
+static void line_free_if_idle(struct waiters *w, struct wait_line *l)
 {
-	struct wait_queue *q = calloc(1, sizeof *q + policy.len + key.len);
-
-	if (q == NULL)
-		return NULL;
-	q->hash = queue_hash(policy, key);
-	q->together = 1;
-	q->policy_len = policy.len;
-	q->key_len = key.len;
-	memcpy(q->name, policy.ptr, policy.len);
-	memcpy(q->name + policy.len, key.ptr, key.len);
-	q->next = w->buckets[q->hash % BUCKETS];
-	w->buckets[q->hash % BUCKETS] = q;
-	return q;
-}
-
-static void queue_free_if_empty(struct waiters *w, struct wait_queue *q)
-{
-	struct wait_queue **at = &w->buckets[q->hash % BUCKETS];
-
-	if (q->n > 0)
+	if (l->n_queues > 0 || l->n_asking > 0)
 		return;
-	while (*at != q)
-		at = &(*at)->next;
-	*at = q->next;
-	timer_heap_remove(&w->tries, &q->try_at);
-	free(q);
+	timer_heap_remove(&w->tries, &l->try_at);
+	fair_queue_release(&l->flows);
+	named_free(l->own ? w->own_lines : w->lines, &l->named);
 }
+
+/* ---- Queues and their lines ---- */
 
 static bool is_asking(const struct request_state *s)
 {
 	return s->groups_asked > 0;
 }
 
-static bool queue_is_asking(const struct wait_queue *q)
+/* The first who is not asking, or NULL. */
+static struct wait_place *queue_head(const struct wait_queue *q)
 {
-	for (const struct wait_place *p = q->first; p != NULL && p != q->first->next; p = p->next)
-		if (is_asking(p->state))
-			return true;
-	return false;
+	struct wait_place *p = q->first;
+
+	while (p != NULL && p->asked_by != NULL)
+		p = p->next;
+	return p;
+}
+
+/* Its flow follows who is first now. */
+static void queue_set_head(struct wait_queue *q)
+{
+	const struct wait_place *p = queue_head(q);
+
+	if (p != NULL)
+		fair_queue_replace(&q->line->flows, &q->flow, p->cost);
+}
+
+/* False: out of memory, nothing is changed. */
+static bool queue_move(struct waiters *w, struct wait_queue *q, struct wait_line *to,
+		       uint32_t weight, uint64_t cost)
+{
+	struct wait_line *from = q->line;
+
+	if (from != NULL)
+		fair_queue_remove(&from->flows, &q->flow);
+	if (fair_queue_add(&to->flows, &q->flow, weight, cost) != KOVA_OK) {
+		if (from != NULL)
+			fair_queue_put_back(&from->flows, &q->flow);
+		return false;
+	}
+	to->n_queues++;
+	q->line = to;
+	if (from != NULL) {
+		from->n_queues--;
+		line_free_if_idle(w, from);
+	}
+	return true;
+}
+
+static void queue_free(struct waiters *w, struct wait_queue *q)
+{
+	if (q->line != NULL) {
+		fair_queue_remove(&q->line->flows, &q->flow);
+		q->line->n_queues--;
+	}
+	named_free(w->queues, &q->named);
 }
 
 static bool first_everywhere(const struct request_state *s)
@@ -138,47 +250,80 @@ static void arm(struct waiters *w)
 		uv_timer_start(&w->timer, on_timer, at > now_ms ? at - now_ms : 0, 0);
 }
 
-static void try_at(struct waiters *w, struct wait_queue *q, uint64_t at_ms)
+static void line_try_at(struct waiters *w, struct wait_line *l, uint64_t at_ms)
 {
 	/* Without memory for the entry its waiters still have their deadlines. */
-	if (timer_heap_set(&w->tries, &q->try_at, at_ms) == KOVA_OK)
+	if (timer_heap_set(&w->tries, &l->try_at, at_ms) == KOVA_OK)
 		arm(w);
 }
 
-/* The next in line that is not asking, or NULL when somebody in front of it can't be asked with it. */
-static struct request_state *next_to_ask(const struct wait_queue *q)
+static void line_try_now(struct waiters *w, struct wait_line *l)
 {
-	for (const struct wait_place *p = q->first; p != NULL; p = p->next) {
-		if (!is_asking(p->state)) {
-			bool alone = p == q->first ? first_everywhere(p->state)
-						   : p->state->waiter.n_places == 1;
+	line_try_at(w, l, uv_now(w->engine->loop));
+}
 
-			return alone ? p->state : NULL;
-		}
-		if (p->state->waiter.n_places > 1)
+/* The next of `q` who may ask, or NULL when somebody in front of it can't be asked with it. */
+static struct wait_place *next_to_ask(const struct wait_queue *q, bool chained)
+{
+	for (struct wait_place *p = q->first; p != NULL; p = p->next) {
+		bool single = p->state->waiter.n_places == 1;
+
+		if (!is_asking(p->state))
+			return single || (p == q->first && !chained && first_everywhere(p->state))
+				       ? p
+				       : NULL;
+		if (!single)
 			return NULL;
 	}
 	return NULL;
 }
 
-static void queue_try(struct wait_queue *q)
+/* Those whose turn it is, at most l->together, in the order in which they are to ask. They count as asking. */
+static unsigned line_pick(struct wait_line *l, struct request_state **ret_state)
 {
-	struct waiters *w = q->first->state->engine->waiters;
-	char name[sizeof q->refusal.policy + REQUEST_KEY_MAX];
-	struct slice policy = {name, q->policy_len}, key = {name + q->policy_len, q->key_len};
-	unsigned n = q->together < q->n ? q->together : q->n;
+	struct wait_queue *aside = NULL;
+	struct fair_flow *f;
+	unsigned n = 0;
 
-	if (queue_is_asking(q))
-		return;
-	memcpy(name, q->name, q->policy_len + q->key_len);
-	for (unsigned i = 0; i < n && q != NULL; i++) {
-		struct request_state *s = next_to_ask(q);
+	while (n < l->together && (f = fair_queue_first(&l->flows)) != NULL) {
+		struct wait_queue *q =
+			(struct wait_queue *)((char *)f - offsetof(struct wait_queue, flow));
+		struct wait_place *p = next_to_ask(q, n > 0);
 
-		if (s == NULL)
-			return;
-		request_try_again(s, i > 0, n - 1 - i);
-		/* It may have ended at once, and others and the queue with it. */
-		q = queue_find(w, policy, key);
+		if (p == NULL) {
+			fair_queue_remove(&l->flows, f);
+			q->next_aside = aside;
+			aside = q;
+			continue;
+		}
+		p->asked_by = l;
+		p->start = f->start;
+		p->state->groups_asked++;
+		l->n_asking++;
+		fair_queue_serve(&l->flows, f, p->next != NULL ? p->next->cost : p->cost);
+		ret_state[n++] = p->state;
+		if (p->state->waiter.n_places > 1)
+			break;
+	}
+	for (; aside != NULL; aside = aside->next_aside)
+		fair_queue_put_back(&l->flows, &aside->flow);
+	return n;
+}
+
+static void line_try(struct wait_line *l)
+{
+	struct request_state *state[CHAIN_MAX];
+	unsigned n = l->n_asking == 0 ? line_pick(l, state) : 0;
+
+	if (n > 0)
+		l->refused = false;
+	/* One may end at once, and the line with it. */
+	for (unsigned i = 0; i < n; i++) {
+		state[i]->groups_asked--;
+		if (state[i]->abandoned)
+			request_refuse(state[i], REASON_WAIT_TIMEOUT);
+		else
+			request_try_again(state[i], i > 0, n - 1 - i);
 	}
 }
 
@@ -189,11 +334,11 @@ static void on_timer(uv_timer_t *t)
 	struct timer_entry *e;
 
 	while ((e = timer_heap_first(&w->tries)) != NULL && e->at <= now_ms) {
-		struct wait_queue *q =
-			(struct wait_queue *)((char *)e - offsetof(struct wait_queue, try_at));
+		struct wait_line *l =
+			(struct wait_line *)((char *)e - offsetof(struct wait_line, try_at));
 
 		timer_heap_remove(&w->tries, e);
-		queue_try(q);
+		line_try(l);
 	}
 	while ((e = timer_heap_first(&w->deadlines)) != NULL && e->at <= now_ms) {
 		struct request_state *s =
@@ -220,9 +365,14 @@ bool waiters_ahead(const struct request_state *s)
 
 	if (s->engine->waiters->n == 0)
 		return false;
-	for (uint8_t i = 0; i < r->n_pairs; i++)
-		if (queue_find(s->engine->waiters, r->pairs[i].policy, r->pairs[i].key) != NULL)
+	for (uint8_t i = 0; i < r->n_pairs; i++) {
+		const struct request_pair *q = &r->pairs[i];
+		size_t at = 0;
+
+		if (queue_find(s->engine->waiters, q->policy, q->key) != NULL ||
+		    line_above(s->engine->waiters, q->policy, q->key, &at) != NULL)
 			return true;
+	}
 	return false;
 }
 
@@ -255,24 +405,61 @@ static bool has_place_in(const struct request_state *s, const struct wait_queue 
 	return false;
 }
 
-static bool join_queue(struct request_state *s, const struct request_pair *q_pair)
+/* Of a key: that of the level that it is on. */
+static uint32_t weight_of(const struct request_state *s, uint8_t pair)
+{
+	uint32_t weight = 0;
+
+	for (uint16_t i = 0; i < s->n_checks; i++)
+		if (s->checks[i].pair == pair && s->checks[i].level != NULL)
+			weight = s->checks[i].level->weight;
+	return weight > 0 ? weight : 1;
+}
+
+/* A queue for this pair, in a line that is there for a limit above it, else in its own. */
+static struct wait_queue *queue_new(const struct request_state *s, uint8_t pair)
 {
 	struct waiters *w = s->engine->waiters;
-	const struct policy *policy = catalogue_policy(s->catalogue, q_pair->policy);
-	struct wait_queue *q = queue_find(w, q_pair->policy, q_pair->key);
+	const struct request_pair *r = &s->request.pairs[pair];
+	struct wait_queue *q = named_new(w->queues, sizeof *q, r->policy, r->key);
+	size_t at = 0;
+	struct wait_line *l = line_above(w, r->policy, r->key, &at);
+
+	if (q == NULL)
+		return NULL;
+	if (l == NULL)
+		l = line_get(w, r->policy, r->key, true);
+	if (l != NULL && queue_move(w, q, l, weight_of(s, pair), r->cost))
+		return q;
+	if (l != NULL)
+		line_free_if_idle(w, l);
+	queue_free(w, q);
+	return NULL;
+}
+
+static bool join_queue(struct request_state *s, uint8_t pair)
+{
+	struct waiters *w = s->engine->waiters;
+	const struct request_pair *r = &s->request.pairs[pair];
+	const struct policy *policy = catalogue_policy(s->catalogue, r->policy);
+	struct wait_queue *q = queue_find(w, r->policy, r->key);
+	struct wait_place *p = &s->waiter.places[s->waiter.n_places];
 
 	if (policy == NULL)
 		return false;
 	if (q == NULL)
-		q = queue_new(w, q_pair->policy, q_pair->key);
+		q = queue_new(s, pair);
 	if (q == NULL)
 		return false;
 	if (has_place_in(s, q)) /* the same pair twice */
 		return true;
 	if (q->n >= policy->wait_max_queue)
 		return false;
-	s->waiter.places[s->waiter.n_places].state = s;
-	place_add(&s->waiter.places[s->waiter.n_places++], q);
+	s->waiter.n_places++;
+	p->state = s;
+	p->cost = r->cost;
+	place_add(p, q);
+	queue_set_head(q);
 	engine_counts(w->engine, policy)->waiters++;
 	return true;
 }
@@ -289,7 +476,7 @@ bool waiters_join(struct request_state *s, uint64_t deadline_ms)
 		return false;
 	w->n++;
 	for (uint8_t i = 0; i < r->n_pairs && joined; i++)
-		joined = join_queue(s, &r->pairs[i]);
+		joined = join_queue(s, i);
 	if (!joined || timer_heap_set(&w->deadlines, &s->waiter.deadline, deadline_ms) != KOVA_OK) {
 		waiters_leave(s, false);
 		return false;
@@ -299,23 +486,46 @@ bool waiters_join(struct request_state *s, uint64_t deadline_ms)
 	return true;
 }
 
+/* Its question was answered: `refused`, its turn is yet to come. */
+static struct wait_line *place_answered(struct waiters *w, struct wait_place *p, bool refused)
+{
+	struct wait_line *l = p->asked_by;
+	struct wait_queue *q = p->queue;
+
+	if (l == NULL)
+		return NULL;
+	p->asked_by = NULL;
+	l->n_asking--;
+	if (refused && q->line == l && (int64_t)(p->start - q->flow.start) < 0) {
+		q->flow.start = p->start;
+		queue_set_head(q);
+	}
+	if (l != q->line && l->n_queues > 0 && l->n_asking == 0 && l->try_at.place == 0)
+		line_try_now(w, l);
+	if (l != q->line)
+		line_free_if_idle(w, l);
+	return l == q->line ? l : NULL;
+}
+
 static void leave_queue(struct waiters *w, struct wait_place *p, bool granted)
 {
 	struct wait_queue *q = p->queue;
-	struct policy_stats *stats = policy_stats_get(queue_policy(q));
+	struct policy_stats *stats = policy_stats_get(named_policy(&q->named));
+	struct wait_line *asked_by = place_answered(w, p, !granted), *l = q->line;
 
 	place_remove(p);
 	if (stats != NULL)
 		policy_counts_of(stats, w->engine->index)->waiters--;
-	if (q->n == 0) {
-		queue_free_if_empty(w, q);
-		return;
-	}
-	if (granted && q->together < CHAIN_MAX)
-		q->together *= 2;
+	if (granted && asked_by != NULL && l->together < CHAIN_MAX)
+		l->together *= 2;
+	if (q->n == 0)
+		queue_free(w, q);
+	else
+		queue_set_head(q);
 	/* Who was asking and got nothing (its caller is gone, its time is up) leaves nobody behind to be refused. */
-	if (!queue_is_asking(q) && (granted || q->try_at.place == 0))
-		try_at(w, q, uv_now(w->engine->loop));
+	if (l->n_queues > 0 && l->n_asking == 0 && (granted || l->try_at.place == 0))
+		line_try_now(w, l);
+	line_free_if_idle(w, l);
 }
 
 void waiters_leave(struct request_state *s, bool granted)
@@ -346,27 +556,73 @@ static uint64_t retry_ms(const struct request_state *s, int64_t wait_us)
 	return ms < 1 ? 1 : ms < most ? ms : most;
 }
 
-void waiters_refused(struct request_state *s, int64_t wait_us)
+/* A bucket says exactly when there can be room. */
+static bool is_in_vain(const struct request_state *s, int64_t wait_us)
 {
-	struct waiters *w = s->engine->waiters;
-	uint64_t now_ms = uv_now(w->engine->loop);
+	return !s->wants_permit && s->request.answer.reason == REASON_LIMITED &&
+	       uv_now(s->engine->loop) + (uint64_t)wait_us / 1000 > s->waiter.deadline.at;
+}
 
+/* Where the queue of this place waits after `by` refused it; NULL: out of memory. */
+static struct wait_line *line_of_refusal(const struct wait_place *p, const struct check_ref *by,
+					 int64_t wait_us)
+{
+	const struct request_state *s = p->state;
+	const struct request_pair *pair = &s->request.pairs[by->pair];
+	struct slice policy = named_policy(&p->queue->named), path = named_path(&p->queue->named);
+	bool own = by->share.weight > 0 || is_in_vain(s, wait_us) ||
+		   !slice_equal(policy, pair->policy) || !slice_equal(path, pair->key);
+
+	if (!own)
+		keyspace_path(pair->key, by->level_index, by->policy->n_levels, &path);
+	return line_get(s->engine->waiters, policy, path, own);
+}
+
+static void place_refused(struct waiters *w, struct wait_place *p, const struct check_ref *by,
+			  int64_t wait_us)
+{
+	struct request_state *s = p->state;
+	uint64_t now_ms = uv_now(w->engine->loop), at_ms = now_ms + retry_ms(s, wait_us);
+	bool behind = p->asked_by != NULL && p->asked_by->refused;
+	struct wait_line *from, *l;
+
+	if (p->asked_by != NULL)
+		p->asked_by->refused = true;
+	from = place_answered(w, p, true);
+	if (behind || p->prev != NULL) /* the one in front said it already */
+		return;
+	l = line_of_refusal(p, by, wait_us);
+	if (l == NULL)
+		l = p->queue->line;
+	if (l != p->queue->line) {
+		struct wait_line *old = p->queue->line;
+		bool stays = old->n_queues > 1 || old->n_asking > 0;
+
+		if (!queue_move(w, p->queue, l, weight_of(s, by->pair), p->cost)) {
+			line_free_if_idle(w, l);
+			l = p->queue->line;
+		} else if (stays) {
+			line_try_now(w, old);
+		}
+	}
+	if (slice_equal(named_policy(&p->queue->named), slice_of(s->request.answer.policy))) {
+		l->refusal = s->request.answer;
+		l->refused_ms = now_ms;
+	}
+	if (from == l)
+		l->together = 1;
+	if (from == l || l->try_at.place == 0 || l->try_at.at > at_ms)
+		line_try_at(w, l, at_ms);
+}
+
+void waiters_refused(struct request_state *s, int64_t wait_us, const struct check_ref *by)
+{
 	if (s->waiter.deadline.place == 0) { /* it passed while the answer was on its way */
 		request_refuse(s, REASON_WAIT_TIMEOUT);
 		return;
 	}
-	for (uint8_t i = 0; i < s->waiter.n_places; i++) {
-		struct wait_place *p = &s->waiter.places[i];
-
-		p->queue->together = 1;
-		if (p->prev != NULL) /* the one in front said it already */
-			continue;
-		if (slice_equal(queue_policy(p->queue), slice_of(s->request.answer.policy))) {
-			p->queue->refusal = s->request.answer;
-			p->queue->refused_ms = now_ms;
-		}
-		try_at(w, p->queue, now_ms + retry_ms(s, wait_us));
-	}
+	for (uint8_t i = 0; i < s->waiter.n_places; i++)
+		place_refused(s->engine->waiters, &s->waiter.places[i], by, wait_us);
 }
 
 /* The queue's own limit has not refused anybody: its first waiter waits for another one as well. */
@@ -382,14 +638,14 @@ static void refusal_by_others(const struct request_state *s, uint8_t pair, struc
 }
 
 /* A limit may have room when the queue is tried next; a hold and a breaker say until when there is none. */
-static int64_t time_left_ms(const struct wait_queue *q, const struct answer *a, uint64_t now_ms)
+static int64_t time_left_ms(const struct wait_line *l, const struct answer *a, uint64_t now_ms)
 {
 	int64_t ms = a->retry_after_ms;
 
 	if (a->reason == REASON_HELD || a->reason == REASON_BREAKER_OPEN)
-		ms -= (int64_t)(now_ms - q->refused_ms);
-	else if (q->try_at.place > 0 && q->try_at.at > now_ms)
-		ms = (int64_t)(q->try_at.at - now_ms);
+		ms -= (int64_t)(now_ms - l->refused_ms);
+	else if (l->try_at.place > 0 && l->try_at.at > now_ms)
+		ms = (int64_t)(l->try_at.at - now_ms);
 	return ms < 1 ? 1 : ms;
 }
 
@@ -400,14 +656,18 @@ void waiters_refusal(const struct request_state *s, struct answer *a)
 	uint64_t now_ms = uv_now(w->engine->loop);
 
 	for (uint8_t i = 0; i < r->n_pairs; i++) {
-		const struct wait_queue *q = queue_find(w, r->pairs[i].policy, r->pairs[i].key);
+		const struct request_pair *pair = &r->pairs[i];
+		const struct wait_queue *q = queue_find(w, pair->policy, pair->key);
+		size_t at = 0;
+		const struct wait_line *l =
+			q != NULL ? q->line : line_above(w, pair->policy, pair->key, &at);
 
-		if (q == NULL)
+		if (l == NULL)
 			continue;
-		*a = q->refusal;
+		*a = l->refusal;
 		if (a->policy[0] == '\0')
 			refusal_by_others(s, i, a);
-		a->retry_after_ms = a->more_after_ms = time_left_ms(q, a, now_ms);
+		a->retry_after_ms = a->more_after_ms = time_left_ms(l, a, now_ms);
 		a->allowed = false;
 		if (a->reason != REASON_HELD && a->reason != REASON_BREAKER_OPEN)
 			a->reason = REASON_LIMITED;
@@ -415,25 +675,31 @@ void waiters_refusal(const struct request_state *s, struct answer *a)
 	}
 }
 
-static void wake(struct waiters *w, struct wait_queue *q)
+static void wake_all(struct waiters *w, struct named *const *lines)
 {
-	try_at(w, q, uv_now(w->engine->loop));
+	for (size_t i = 0; i < BUCKETS; i++)
+		for (struct named *n = lines[i]; n != NULL; n = n->next)
+			line_try_now(w, (struct wait_line *)n);
 }
 
 void waiters_wake(struct waiters *w, struct slice policy, struct slice key)
 {
+	struct wait_queue *q;
+	struct wait_line *l;
+	size_t at = 0;
+
 	if (w->n == 0)
 		return;
-	if (policy.ptr != NULL) {
-		struct wait_queue *q = queue_find(w, policy, key);
-
-		if (q != NULL)
-			wake(w, q);
+	if (policy.ptr == NULL) {
+		wake_all(w, w->lines);
+		wake_all(w, w->own_lines);
 		return;
 	}
-	for (size_t i = 0; i < BUCKETS; i++)
-		for (struct wait_queue *q = w->buckets[i]; q != NULL; q = q->next)
-			wake(w, q);
+	q = queue_find(w, policy, key);
+	if (q != NULL)
+		line_try_now(w, q->line);
+	while ((l = line_above(w, policy, key, &at)) != NULL)
+		line_try_now(w, l);
 }
 
 void waiters_drain(struct waiters *w)

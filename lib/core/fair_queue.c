@@ -111,6 +111,13 @@ void fair_queue_remove(struct fair_queue *q, struct fair_flow *f)
 	f->place = 0;
 }
 
+void fair_queue_put_back(struct fair_queue *q, struct fair_flow *f)
+{
+	assert(f->place == 0 && q->n < q->cap);
+	put(q, ++q->n, f);
+	sift_up(q, f);
+}
+
 struct fair_flow *fair_queue_first(const struct fair_queue *q)
 {
 	return q->n == 0 ? NULL : q->flows[0];

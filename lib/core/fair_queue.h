@@ -43,6 +43,9 @@ KOVA_MUST_CHECK kova_status fair_queue_add(struct fair_queue *q, struct fair_flo
 /* Takes the flow out; nothing if it is not in. */
 void fair_queue_remove(struct fair_queue *q, struct fair_flow *f);
 
+/* Undoes the removal of a flow since which none was added. */
+void fair_queue_put_back(struct fair_queue *q, struct fair_flow *f);
+
 /* The flow to serve next, or NULL. */
 struct fair_flow *fair_queue_first(const struct fair_queue *q);
 
