@@ -500,7 +500,7 @@ static struct wait_line *place_answered(struct waiters *w, struct wait_place *p,
 		q->flow.start = p->start;
 		queue_set_head(q);
 	}
-	if (l != q->line && l->n_queues > 0 && l->n_asking == 0 && l->try_at.place == 0)
+	if (l->n_queues > 0 && l->n_asking == 0 && l->try_at.place == 0)
 		line_try_now(w, l);
 	if (l != q->line)
 		line_free_if_idle(w, l);
