@@ -55,6 +55,22 @@ static void levels_text(struct buf *b, const json_t *levels)
 	}
 }
 
+static void share_text(struct buf *b, const json_t *item)
+{
+	static const char *const fields[] = {"weight", "ceiling"};
+
+	for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+		const json_t *value = json_object_get(item, fields[i]);
+
+		if (value == NULL)
+			continue;
+		if (json_object_get(item, "limit") != NULL)
+			buf_add_text(b, ", ");
+		buf_printf(b, "%s ", fields[i]);
+		add_value(b, value);
+	}
+}
+
 void limit_text(struct buf *b, const json_t *item)
 {
 	if (json_is_true(json_object_get(item, "banned")))
@@ -67,6 +83,7 @@ void limit_text(struct buf *b, const json_t *item)
 		slots_text(b, json_object_get(item, "plan"));
 	else if (json_object_get(item, "limit") != NULL)
 		rate_text(b, item);
+	share_text(b, item);
 }
 
 const char *limit_algorithm(const json_t *policy)

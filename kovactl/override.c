@@ -13,6 +13,7 @@
 #include "core/limit.h"
 #include "core/quote.h"
 #include "core/rfc3339.h"
+#include "core/shares.h"
 #include "limit_text.h"
 #include "now.h"
 #include "output.h"
@@ -34,8 +35,8 @@ struct change {
 	const char *words[WORDS_MAX];
 	size_t n;
 	bool prefix, unlimited, banned;
-	bool has_limit, has_per, has_burst;
-	uint64_t limit, per_ms, burst;
+	bool has_limit, has_per, has_burst, has_weight;
+	uint64_t limit, per_ms, burst, weight;
 	const char *until; /* RFC 3339 */
 	char until_text[RFC3339_TEXT_MAX];
 };
@@ -109,9 +110,11 @@ static bool check_set(struct arguments *a, const struct change *c)
 {
 	int kinds = c->unlimited + c->banned + c->has_limit;
 
-	if (kinds != 1)
+	if (kinds > 1 || (kinds == 0 && !c->has_weight))
 		arguments_error(a, "override set needs one of --limit N --per DURATION, "
-				   "--unlimited or --banned");
+				   "--unlimited or --banned, or --weight N");
+	else if (c->has_weight && (c->unlimited || c->banned))
+		arguments_error(a, "--weight goes with --limit, or by itself");
 	else if (!c->has_limit && (c->has_per || c->has_burst))
 		arguments_error(a, "--per and --burst go with --limit");
 	return !a->stopped;
@@ -135,6 +138,8 @@ static json_t *set_body(const struct change *c)
 		failed |= json_object_set_new(body, "per", json_string(per));
 	if (c->has_burst)
 		failed |= json_object_set_new(body, "burst", json_integer((json_int_t)c->burst));
+	if (c->has_weight)
+		failed |= json_object_set_new(body, "weight", json_integer((json_int_t)c->weight));
 	if (c->until != NULL)
 		failed |= json_object_set_new(body, "until", json_string(c->until));
 	if (failed) {
@@ -234,6 +239,10 @@ static void option(struct arguments *a, struct change *c, int id, const char *va
 	case 'b':
 		c->has_burst = arguments_number(a, "--burst", value, 1, LIMIT_MAX, &c->burst);
 		break;
+	case 'w':
+		c->has_weight =
+			arguments_number(a, "--weight", value, 1, SHARE_WEIGHT_MAX, &c->weight);
+		break;
 	case 'u':
 		c->unlimited = true;
 		break;
@@ -289,6 +298,8 @@ static const struct option_spec options[] = {
 	{'l', "limit", "N", "set: another limit, 0 to 1000000000"},
 	{'p', "per", "DURATION", "set: per what time, as 1s (a policy of permits has none)"},
 	{'b', "burst", "N", "set: how much at once (else 2 x the limit per second)"},
+	{'w', "weight", "N",
+	 "set: its part of the level above, 1 to 1000000 (a level with weights)"},
 	{'u', "unlimited", NULL, "set: no limit"},
 	{'n', "banned", NULL, "set: always refused"},
 	{'x', "prefix", NULL, "set, delete: KEY is the beginning of keys"},
@@ -301,7 +312,8 @@ const struct command command_override = {
 	.name = "override",
 	.summary = "List, set or delete other limits for single keys",
 	.usage = "[list [POLICY]]\n"
-		 "set POLICY KEY --limit N --per DURATION [--burst N] [--prefix] [--until TIME]\n"
+		 "set POLICY KEY --limit N --per DURATION [--burst N] [--weight N] [--prefix]\n"
+		 "set POLICY KEY --weight N [--prefix]\n"
 		 "set POLICY KEY --unlimited|--banned [--prefix] [--for DURATION]\n"
 		 "delete POLICY KEY [--prefix]",
 	.details = "The exact key wins over the longest prefix, that over the policy. Needs a "

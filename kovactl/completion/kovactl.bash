@@ -44,7 +44,7 @@ _kovactl() {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} words=() rest='' list=''
 	local commands='take peek wait watch policies override usage plan home members config doctor'
 	local common='--agent --token-file --json --help'
-	local valued='--agent --token-file --cost --wait --id --timeout --every --count --limit --per --burst --until --for --name'
+	local valued='--agent --token-file --cost --wait --id --timeout --every --count --limit --per --burst --weight --until --for --name'
 
 	case $prev in
 	--token-file)
@@ -55,7 +55,7 @@ _kovactl() {
 		COMPREPLY=($(compgen -W '250ms 1s 10s 1m 1h 1d' -- "$cur"))
 		return
 		;;
-	--agent | --cost | --id | --count | --limit | --burst | --until | --name)
+	--agent | --cost | --id | --count | --limit | --burst | --weight | --until | --name)
 		return
 		;;
 	esac
@@ -74,7 +74,7 @@ _kovactl() {
 		wait) list="--timeout --cost -- $common" ;;
 		watch) list="--every --count $common" ;;
 		policies) list="--names $common" ;;
-		override) list="--limit --per --burst --unlimited --banned --prefix --until --for $common" ;;
+		override) list="--limit --per --burst --weight --unlimited --banned --prefix --until --for $common" ;;
 		plan) list="--name --policy $common" ;;
 		*) list=$common ;;
 		esac

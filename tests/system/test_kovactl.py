@@ -21,6 +21,8 @@ POLICIES = [
     {"name": "quick", "limit": 10, "per": "1s", "burst": 1, "wait": {"max_wait": "100ms"}},
     {"name": "api", "levels": [{"name": "tenant", "limit": 100, "per": "1s", "burst": 200},
                                {"name": "user", "limit": 5, "per": "1s", "burst": 10}]},
+    {"name": "shared", "levels": [{"name": "t", "limit": 9, "per": "1s"},
+                                  {"name": "u", "limit": 9, "per": "1s", "weight": 1}]},
 ]
 ALLOWED, REFUSED, USAGE, UNREACHABLE = 0, 1, 2, 3
 
@@ -331,6 +333,8 @@ class WithAgent(Kovactl):
         self.assertRegex(out, r"(?m)^captcha-submit +bad/\* +banned +20\d\d-")
         self.assertRegex(out, r"(?m)^api +vip +unlimited +2099-01-01T00:00:00")
         self.assertEqual(len(self.json("override", "list", "api")["overrides"]), 1)
+        self.kovactl("override", "set", "shared", "t/gold", "--weight", "3")
+        self.assertRegex(self.kovactl("override", "list")[0], r"(?m)^shared +t/gold +weight 3")
         self.kovactl("override", "delete", "captcha-submit", "k")
         self.kovactl("override", "delete", "captcha-submit", "bad/", "--prefix")
         self.kovactl("override", "delete", "captcha-submit", "k", expect=USAGE)

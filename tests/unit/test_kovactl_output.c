@@ -154,6 +154,9 @@ static void expect_limit(const char *json, const char *expected)
 Test(kovactl_limit, in_a_few_words)
 {
 	expect_limit("{\"limit\":10,\"per\":\"1s\",\"burst\":20}", "10 per 1s, burst 20");
+	expect_limit("{\"limit\":10,\"per\":\"1s\",\"weight\":2,\"ceiling\":20}",
+		     "10 per 1s, weight 2, ceiling 20");
+	expect_limit("{\"weight\":3}", "weight 3");
 	expect_limit("{\"limit\":8,\"hold\":\"1m\"}", "8 at once, at most 1m each");
 	expect_limit("{\"plan\":{\"slots\":50,\"hold\":\"10s\"}}", "50 slots of 10s");
 	expect_limit("{\"limit\":5}", "limit 5");
