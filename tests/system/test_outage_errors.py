@@ -186,7 +186,7 @@ class Storm(harness.Case):
                 degraded += agent.http("GET", "/readyz").json()["degraded"] == ["redis"]
         slow = sum(took)
         print(f"{len(took)} verdicts, {slow:.2f} of 2.5 s in time-outs, {degraded} times degraded", flush=True)
-        self.assertLess(max(took), TIMEOUT * 2 + 0.2)
+        self.assertLess(max(took), 1.0, "no call goes round for ever")
         self.assertLess(sorted(took)[len(took) * 8 // 10], TIMEOUT / 4)
         self.assertGreater(degraded, len(took) / 2)
         for node in nodes:
