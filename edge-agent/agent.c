@@ -1,18 +1,17 @@
 /*
  * An agent's life. Starting, in order: the configuration, tokens, the state directory, the control plane, the
- * store (an embedded one is a child that must be ready first), the engine, the listeners. Ending, on
- * SIGTERM or SIGINT: no new connections, waiters are answered, what is in progress ends, connections close, then
- * engine, store and child. A step that fails on the way up takes the same way down from where it is.
+ * store (an embedded one is a child that must be ready first), the workers (loops with an engine each), the listeners.
+ * Ending, on SIGTERM or SIGINT: no new connections, each worker answers who waits, ends what is in progress and closes its
+ * connections, then its engine; the first worker's engine, the store and the child are last. A step that fails on the way
+ * up takes the same way down from where it is.
  *
- *   starting ──store ready──▶ running ──signal──▶ draining ──all answered, or late──▶ closing ──▶ gone
+ *   starting ──workers ready──▶ running ──signal──▶ ending ──all workers closed──▶ gone
  *
  * SIGHUP reads the file again: policies, overrides and tokens are taken over; what needs a new start is named.
  */
-#include "agent.h"
-
-#include <assert.h>
 #include <errno.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,39 +20,46 @@
 #include "auth.h"
 #include "conn.h"
 #include "control.h"
-#include "engine_life.h"
+#include "control_state.h"
 #include "front_http.h"
 #include "front_resp.h"
 #include "io/log.h"
 #include "io/redis_child.h"
 #include "listener.h"
-#include "ops.h"
+#include "policy_stats.h"
+#include "tour.h"
+#include "worker.h"
 
-enum { DRAIN_MS = 5000, DRAIN_POLL_MS = 20, START_POLL_MS = 5, LISTENERS = 3, SIGNALS = 3 };
+enum { START_POLL_MS = 5, LISTENERS = 3, SIGNALS = 3 };
 
-enum agent_step { AGENT_STARTING, AGENT_RUNNING, AGENT_DRAINING, AGENT_CLOSING };
+enum agent_step { AGENT_STARTING, AGENT_RUNNING, AGENT_ENDING };
 
 struct agent_life {
-	struct agent agent;
 	uv_loop_t loop;
 	const char *file;
 	enum log_format log_format;
 	enum log_level log_level;
 	enum agent_step step;
 	kova_status status;
+	struct edge_conf conf;
+	struct auth *auth;         /* the owner's; the other loops follow */
+	struct control *control;   /* likewise */
 	struct redis_child *child; /* embedded mode */
-	struct conn_pool *conns;
+	struct worker *workers;    /* an array; the first is the owner */
+	unsigned n_workers, n_open;
+	struct conn_pool **pools; /* of all workers */
+	struct outage_log *outages;
 	struct listener *listeners[LISTENERS];
 	uv_signal_t signals[SIGNALS];
-	uv_timer_t timer; /* starting: is the store up? draining: are the connections gone? */
-	uint64_t timer_until_ms;
-	unsigned outages; /* shards that can't be asked now */
+	uv_timer_t timer; /* starting: are the workers ready? */
 	struct {
 		uv_work_t work;
 		struct edge_conf conf;
 		struct buf errors;
 		kova_status status;
 		bool busy, again;
+		struct tour tour;
+		struct control_state *state; /* referenced */
 	} reload;
 };
 
@@ -96,53 +102,28 @@ static void on_child_stopped(void *data)
 	for (int i = 0; i < SIGNALS; i++)
 		close_handle((uv_handle_t *)&l->signals[i]);
 	close_handle((uv_handle_t *)&l->timer);
+	worker_end(&l->workers[0]);
 }
 
+/* No loop works any more. */
 static void on_engine_closed(void *data)
 {
 	struct agent_life *l = data;
 
-	l->agent.engine = NULL;
+	for (unsigned i = 1; i < l->n_workers; i++)
+		worker_end(&l->workers[i]);
 	if (l->child != NULL)
 		redis_child_stop(l->child, on_child_stopped, l);
 	else
 		on_child_stopped(l);
 }
 
-static void on_conns_closed(void *data)
+static void on_worker_closed(void *data)
 {
 	struct agent_life *l = data;
 
-	l->conns = NULL;
-	if (l->agent.engine != NULL)
-		engine_close(l->agent.engine, on_engine_closed, l);
-	else
-		on_engine_closed(l);
-}
-
-static void close_all(struct agent_life *l)
-{
-	l->step = AGENT_CLOSING;
-	uv_timer_stop(&l->timer);
-	ops_stop(&l->agent);
-	if (l->conns != NULL)
-		conn_pool_close(l->conns, on_conns_closed, l);
-	else
-		on_conns_closed(l);
-}
-
-static void on_drain_timer(uv_timer_t *t)
-{
-	struct agent_life *l = t->data;
-	bool late = uv_now(&l->loop) >= l->timer_until_ms;
-	bool ended = conn_pool_count(l->conns) == 0 && engine_is_idle(l->agent.engine);
-
-	if (!ended && !late)
-		return;
-	if (late)
-		log_event(LOG_WARN, "drain_cut", "some connections did not end in time",
-			  LOG_INT_FIELD("connections", conn_pool_count(l->conns)));
-	close_all(l);
+	if (--l->n_open == 0)
+		worker_close_engine(&l->workers[0], on_engine_closed, l);
 }
 
 static void stop_listening(struct agent_life *l)
@@ -156,22 +137,19 @@ static void stop_listening(struct agent_life *l)
 
 static void stop(struct agent_life *l)
 {
-	if (l->step >= AGENT_DRAINING)
+	bool running = l->step == AGENT_RUNNING;
+
+	if (l->step == AGENT_ENDING)
 		return;
-	if (l->step == AGENT_STARTING) {
-		stop_listening(l);
-		close_all(l);
-		return;
-	}
-	log_event(LOG_INFO, "draining", "no new connections; answering what is in progress");
-	l->step = AGENT_DRAINING;
-	l->agent.draining = true;
+	if (running)
+		log_event(LOG_INFO, "draining",
+			  "no new connections; answering what is in progress");
+	l->step = AGENT_ENDING;
+	uv_timer_stop(&l->timer);
 	stop_listening(l);
-	engine_drain(l->agent.engine);
-	conn_pool_drain(l->conns);
-	/* A call that the store does not answer ends by its own time-out, and its caller is answered then. */
-	l->timer_until_ms = uv_now(&l->loop) + DRAIN_MS + l->agent.conf.redis.timeout_ms;
-	uv_timer_start(&l->timer, on_drain_timer, 0, DRAIN_POLL_MS);
+	l->n_open = l->n_workers;
+	for (unsigned i = 0; i < l->n_workers; i++)
+		worker_drain(&l->workers[i], running, on_worker_closed, l);
 }
 
 /* ---- Reload ---- */
@@ -194,9 +172,16 @@ static void warn_of_restart(const struct edge_conf *was, const struct edge_conf 
 	warn_if_changed("state_dir", was->state_dir, is->state_dir);
 	warn_if_changed("redis.url", was->redis.url, is->redis.url);
 	warn_if_changed("redis.master", was->redis.master, is->redis.master);
+	if (was->threads != is->threads)
+		warn_if_changed("threads", NULL, "");
 }
 
 static void reload(struct agent_life *l);
+
+static struct agent_life *life_of_tour(struct tour *t)
+{
+	return (struct agent_life *)((char *)t - offsetof(struct agent_life, reload.tour));
+}
 
 /* The file may have changed once more meanwhile. */
 static void reload_ended(struct agent_life *l)
@@ -208,16 +193,43 @@ static void reload_ended(struct agent_life *l)
 		reload(l);
 }
 
+/* One more loop has the tokens and policies of the owner. */
+static void visit_follow(struct tour *t, struct agent *a)
+{
+	struct agent_life *l = life_of_tour(t);
+
+	if (a->owner == NULL)
+		return;
+	if (auth_follow(a->auth, l->auth) != KOVA_OK)
+		log_event(LOG_ERROR, "reload_failed", "out of memory: new tokens are not known",
+			  LOG_INT_FIELD("loop", a->index));
+	control_follow(a->control, l->reload.state);
+}
+
+static void on_followed(struct tour *t)
+{
+	struct agent_life *l = life_of_tour(t);
+
+	control_state_unref(l->reload.state);
+	if (l->reload.status == KOVA_OK)
+		log_event(LOG_INFO, "reloaded", "policies and overrides are in force");
+	reload_ended(l);
+}
+
 static void on_reloaded(kova_status status, const struct control_error *error, void *data)
 {
 	struct agent_life *l = data;
 
-	if (status == KOVA_OK)
-		log_event(LOG_INFO, "reloaded", "policies and overrides are in force");
-	else
+	l->reload.status = status;
+	if (status != KOVA_OK)
 		log_event(LOG_ERROR, "reload_failed", "nothing was changed",
 			  LOG_TEXT_FIELD("why", error->text));
-	reload_ended(l);
+	if (l->step != AGENT_RUNNING) {
+		reload_ended(l);
+		return;
+	}
+	l->reload.state = control_snapshot(l->control);
+	tour_start(&l->reload.tour, &l->workers[0].agent, visit_follow, on_followed);
 }
 
 /* In a thread: a large file takes its time, and verdicts go on meanwhile. */
@@ -241,12 +253,11 @@ static void on_read_again(uv_work_t *work, int cancelled)
 		reload_ended(l);
 		return;
 	}
-	bool tokens_ok =
-		auth_reload(l->agent.auth, conf->tokens_file, &l->reload.errors) == KOVA_OK;
+	bool tokens_ok = auth_reload(l->auth, conf->tokens_file, &l->reload.errors) == KOVA_OK;
 
 	if (tokens_ok) {
-		warn_of_restart(&l->agent.conf, conf);
-		control_reload_async(l->agent.control, &l->loop, conf->policies, conf->overrides,
+		warn_of_restart(&l->conf, conf);
+		control_reload_async(l->control, &l->loop, conf->policies, conf->overrides,
 				     on_reloaded, l);
 	}
 	edge_conf_release(conf);
@@ -288,7 +299,7 @@ static bool listen_on(struct agent_life *l, int i, const char *address,
 
 	if (address == NULL)
 		return true;
-	l->listeners[i] = listener_start(l->conns, address, front, &error);
+	l->listeners[i] = listener_start(l->workers[0].conns, address, front, &error);
 	if (l->listeners[i] == NULL) {
 		log_lines("cannot_listen", &error);
 		fail(l, KOVA_EIO, "cannot listen", address);
@@ -297,36 +308,6 @@ static bool listen_on(struct agent_life *l, int i, const char *address,
 	log_event(LOG_INFO, "listening", "ready for clients", LOG_TEXT_FIELD("front", front->name),
 		  LOG_TEXT_FIELD("address", listener_address(l->listeners[i])));
 	return true;
-}
-
-static void on_store_changed(unsigned shard, bool up, const char *why, void *data)
-{
-	struct agent_life *l = data;
-
-	if (up && l->outages > 0) {
-		l->outages--;
-		engine_store_up(l->agent.engine);
-		log_event(LOG_INFO, "outage_ended", "decisions by the store again",
-			  LOG_INT_FIELD("shard", shard));
-	} else if (!up) {
-		l->outages++;
-		engine_store_down(l->agent.engine);
-		log_event(LOG_WARN, "outage_begun", "decisions by each policy's on_outage",
-			  LOG_INT_FIELD("shard", shard), LOG_TEXT_FIELD("why", why));
-	}
-}
-
-static bool start_engine(struct agent_life *l, const struct redis_conf *redis)
-{
-	struct redis_store *store = redis_store_new(&l->loop, redis, on_store_changed, l);
-
-	if (store == NULL)
-		return false;
-	l->agent.engine = engine_new(&l->loop, l->agent.control, store, redis);
-	if (l->agent.engine != NULL)
-		return true;
-	redis_store_close(store, NULL, NULL);
-	return false;
 }
 
 /* A path without a slash is one too. */
@@ -351,7 +332,7 @@ static bool listen_on_unix(struct agent_life *l, int i, const char *path)
 
 static void open_fronts(struct agent_life *l)
 {
-	const struct edge_conf *conf = &l->agent.conf;
+	const struct edge_conf *conf = &l->conf;
 
 	if (!listen_on(l, 0, conf->listen_resp, &front_resp) ||
 	    !listen_on(l, 1, conf->listen_http, &front_http) ||
@@ -361,38 +342,57 @@ static void open_fronts(struct agent_life *l)
 	if (conf->insecure)
 		log_event(LOG_WARN, "insecure",
 			  "INSECURE: anybody who reaches this agent may use and administer it");
-	log_event(LOG_INFO, "started", "the agent is running");
+	log_event(LOG_INFO, "started", "the agent is running",
+		  LOG_INT_FIELD("threads", l->n_workers));
 }
 
-/* The fronts open when the store answers, so that the first request is not decided by on_outage; but not later than it
- * is known that it does not, or than connecting may take. */
 static void on_start_timer(uv_timer_t *t)
 {
 	struct agent_life *l = t->data;
-	struct engine_health health = engine_health(l->agent.engine);
 
-	if (((health.shards_up < health.shards && l->outages == 0) ||
-	     !engine_has_started(l->agent.engine)) &&
-	    uv_now(&l->loop) < l->timer_until_ms)
-		return;
+	for (unsigned i = 0; i < l->n_workers; i++)
+		if (!worker_is_ready(&l->workers[i]))
+			return;
 	uv_timer_stop(t);
 	open_fronts(l);
 }
 
+/* A loop beside the owner's: its own tokens and policies, which follow the owner's. */
+static bool start_worker(struct agent_life *l, const struct redis_conf *redis, unsigned i)
+{
+	struct worker *w = &l->workers[i];
+	struct buf error = {0};
+
+	w->agent.auth = auth_new(NULL, &error);
+	buf_release(&error);
+	w->agent.control = control_replica_new(l->control);
+	return w->agent.auth != NULL && auth_follow(w->agent.auth, l->auth) == KOVA_OK &&
+	       w->agent.control != NULL && worker_open(w, redis, &l->workers[0], l->outages) &&
+	       worker_start(w);
+}
+
+static bool start_workers(struct agent_life *l, const struct redis_conf *redis)
+{
+	if (!worker_open(&l->workers[0], redis, NULL, l->outages))
+		return false;
+	l->pools[0] = l->workers[0].conns;
+	for (; l->n_workers < l->conf.threads; l->n_workers++) {
+		if (!start_worker(l, redis, l->n_workers))
+			return false;
+		l->pools[l->n_workers] = l->workers[l->n_workers].conns;
+	}
+	if (l->n_workers > 1)
+		conn_pool_spread(l->pools[0], l->pools, l->n_workers);
+	return true;
+}
+
 static void start_serving(struct agent_life *l, const struct redis_conf *redis)
 {
-	if (!start_engine(l, redis)) {
-		fail(l, KOVA_EIO, "the store can't be used", "see the lines before");
-		return;
-	}
-	l->conns = conn_pool_new(&l->agent, 0);
-	if (l->conns == NULL) {
-		fail(l, KOVA_ENOMEM, "no connections can be served", kova_status_text(KOVA_ENOMEM));
-		return;
-	}
-	ops_start(&l->agent, l->conns);
-	l->timer_until_ms = uv_now(&l->loop) + redis->connect_timeout_ms;
-	uv_timer_start(&l->timer, on_start_timer, 0, START_POLL_MS);
+	if (start_workers(l, redis))
+		uv_timer_start(&l->timer, on_start_timer, 0, START_POLL_MS);
+	else
+		fail(l, KOVA_EIO, "the store can't be used, or memory is out",
+		     "see the lines before");
 }
 
 static void on_child_ready(kova_status status, const char *detail, void *data)
@@ -406,7 +406,7 @@ static void on_child_ready(kova_status status, const char *detail, void *data)
 		return;
 	}
 
-	struct redis_conf redis = l->agent.conf.redis;
+	struct redis_conf redis = l->conf.redis;
 
 	redis.url = (char *)redis_child_url(l->child);
 	start_serving(l, &redis);
@@ -414,14 +414,14 @@ static void on_child_ready(kova_status status, const char *detail, void *data)
 
 static void start_store(struct agent_life *l)
 {
-	const struct redis_conf *redis = &l->agent.conf.redis;
+	const struct redis_conf *redis = &l->conf.redis;
 
 	if (redis->mode != REDIS_EMBEDDED) {
 		start_serving(l, redis);
 		return;
 	}
-	control_refuse_replicas(l->agent.control);
-	l->child = redis_child_start(&l->loop, l->agent.conf.state_dir, on_child_ready, l);
+	control_refuse_replicas(l->control);
+	l->child = redis_child_start(&l->loop, l->conf.state_dir, on_child_ready, l);
 	if (l->child == NULL)
 		fail(l, KOVA_EIO, "the embedded redis-server did not start",
 		     "see the lines before");
@@ -447,16 +447,16 @@ static bool make_state_dir(const char *path)
 static bool load(struct agent_life *l)
 {
 	struct buf errors = {0};
-	kova_status status = edge_conf_load(l->file, &l->agent.conf, &errors);
+	kova_status status = edge_conf_load(l->file, &l->conf, &errors);
 
 	if (status != KOVA_OK) {
 		log_lines("configuration", &errors);
 		l->status = status;
 		return false;
 	}
-	log_setup(l->log_format, l->log_level, l->agent.conf.node);
-	l->agent.auth = auth_new(l->agent.conf.tokens_file, &errors);
-	if (l->agent.auth == NULL) {
+	log_setup(l->log_format, l->log_level, l->conf.node);
+	l->auth = auth_new(l->conf.tokens_file, &errors);
+	if (l->auth == NULL) {
 		log_lines("configuration", &errors);
 		l->status = KOVA_ECONFIG;
 		return false;
@@ -464,26 +464,85 @@ static bool load(struct agent_life *l)
 	return true;
 }
 
+/* The places of the loops, in a ring; the first is the owner. */
+static bool make_workers(struct agent_life *l)
+{
+	unsigned n = l->conf.threads;
+
+	l->status = KOVA_ENOMEM;
+	l->workers = calloc(n, sizeof *l->workers);
+	l->pools = calloc(n, sizeof(struct conn_pool *));
+	l->outages = outage_log_new();
+	if (l->workers == NULL || l->pools == NULL || l->outages == NULL ||
+	    !policy_stats_set_loops(n) || !worker_init_first(&l->workers[0], &l->loop))
+		return false;
+	for (unsigned i = 0; i < n; i++) {
+		struct agent *a = &l->workers[i].agent;
+
+		a->index = i;
+		a->loops = n;
+		a->conf = l->conf;
+		a->owner = i > 0 ? &l->workers[0].agent : NULL;
+		a->next = n > 1 ? &l->workers[(i + 1) % n].agent : NULL;
+	}
+	l->workers[0].agent.auth = l->auth;
+	l->n_workers = 1;
+	l->status = KOVA_OK;
+	return true;
+}
+
 static void start(struct agent_life *l)
 {
-	const struct edge_conf *conf = &l->agent.conf;
+	const struct edge_conf *conf = &l->conf;
 	struct control_error error;
 
 	if (!make_state_dir(conf->state_dir)) {
 		fail(l, KOVA_EIO, "the state directory can't be made", strerror(errno));
 		return;
 	}
-	l->agent.control = control_new(conf->state_dir, conf->policies, conf->overrides, &error);
-	if (l->agent.control == NULL) {
+	l->control = control_new(conf->state_dir, conf->policies, conf->overrides, &error);
+	if (l->control == NULL) {
 		fail(l, KOVA_ECONFIG, "the control plane did not start", error.text);
 		return;
 	}
+	l->workers[0].agent.control = l->control;
 	start_store(l);
+}
+
+static void run(struct agent_life *l)
+{
+	static const int numbers[SIGNALS] = {SIGTERM, SIGINT, SIGHUP};
+
+	uv_timer_init(&l->loop, &l->timer);
+	l->timer.data = l;
+	for (int i = 0; i < SIGNALS; i++) {
+		uv_signal_init(&l->loop, &l->signals[i]);
+		l->signals[i].data = l;
+		uv_signal_start(&l->signals[i], on_signal, numbers[i]);
+	}
+	start(l);
+	uv_run(&l->loop, UV_RUN_DEFAULT);
+	log_event(LOG_INFO, "ended", "the agent has ended");
+}
+
+static void release(struct agent_life *l)
+{
+	for (unsigned i = 1; l->workers != NULL && i < l->conf.threads; i++) {
+		control_free(l->workers[i].agent.control);
+		auth_free(l->workers[i].agent.auth);
+	}
+	control_free(l->control);
+	auth_free(l->auth);
+	outage_log_free(l->outages);
+	free(l->pools);
+	free(l->workers);
+	edge_conf_release(&l->conf);
+	uv_loop_close(&l->loop);
+	free(l);
 }
 
 kova_status agent_run(const char *file, enum log_format format, enum log_level level)
 {
-	static const int numbers[SIGNALS] = {SIGTERM, SIGINT, SIGHUP};
 	struct agent_life *l = calloc(1, sizeof *l);
 
 	if (l == NULL || uv_loop_init(&l->loop) != 0) {
@@ -494,26 +553,11 @@ kova_status agent_run(const char *file, enum log_format format, enum log_level l
 	l->file = file;
 	l->log_format = format;
 	l->log_level = level;
-	l->agent.loop = &l->loop;
-	if (load(l)) {
-		uv_timer_init(&l->loop, &l->timer);
-		l->timer.data = l;
-		for (int i = 0; i < SIGNALS; i++) {
-			uv_signal_init(&l->loop, &l->signals[i]);
-			l->signals[i].data = l;
-			uv_signal_start(&l->signals[i], on_signal, numbers[i]);
-		}
-		start(l);
-		uv_run(&l->loop, UV_RUN_DEFAULT);
-		log_event(LOG_INFO, "ended", "the agent has ended");
-	}
+	if (load(l) && make_workers(l))
+		run(l);
 
 	kova_status status = l->status;
 
-	control_free(l->agent.control);
-	auth_free(l->agent.auth);
-	edge_conf_release(&l->agent.conf);
-	uv_loop_close(&l->loop);
-	free(l);
+	release(l);
 	return status;
 }

@@ -1,6 +1,7 @@
 /*
- * The agent: one loop with its configuration, control plane, engine and fronts. Holds nothing that decides:
- * it starts the parts in order and stops them in the opposite one.
+ * One loop of the agent, as the fronts on it see it: configuration, control plane, engine. Holds nothing that decides. The
+ * loops share nothing but what says so; the owner, which runs in the main thread, also does what the agent does once:
+ * administration, reloads, signals, the embedded store, accepting.
  */
 #pragma once
 
@@ -8,6 +9,7 @@
 #include <uv.h>
 
 #include "edge_conf.h"
+#include "io/mailbox.h"
 #include "ops.h"
 #include "request.h"
 
@@ -16,11 +18,23 @@ struct control;
 
 struct agent {
 	uv_loop_t *loop;
-	struct edge_conf conf; /* of the file as it was at the start */
-	struct auth *auth;     /* tokens and their scopes */
-	struct control *control;
+	unsigned index;          /* of the loop, from 0 on; 0 is the owner */
+	unsigned loops;          /* how many there are; 0 stands for 1 */
+	struct mailbox *mailbox; /* of the loop; NULL: there is only one */
+	struct agent *next;      /* the loops in a ring; NULL: there is only one */
+	struct agent *owner;     /* NULL: itself */
+	struct edge_conf
+		conf; /* of the file as it was at the start; texts are shared, and never change */
+	struct auth *auth;       /* tokens and their scopes */
+	struct control *control; /* of other loops than the owner: a replica */
 	struct engine *engine;
 	struct ops ops;
-	unsigned index; /* of the loop, from 0 on */
+	unsigned tours; /* tours and other errands to loops that are on their way from here */
 	bool draining;  /* SIGTERM was received: no new connections, readyz says so */
 };
+
+/* The loop whose control plane takes changes. */
+static inline struct agent *agent_owner(struct agent *a)
+{
+	return a->owner != NULL ? a->owner : a;
+}

@@ -266,6 +266,48 @@ kova_status auth_reload(struct auth *a, const char *tokens_file, struct buf *ret
 	return KOVA_OK;
 }
 
+/* Copies of the tokens of `from` that hold; NULL with *ret_failed set: out of memory. */
+static struct entry *copy_entries(const struct auth *from, bool *ret_failed)
+{
+	struct entry *first = NULL, **last = &first;
+
+	for (const struct entry *e = from->entries; e != NULL; e = e->next) {
+		struct entry *copy;
+
+		if (e->token.scopes == 0)
+			continue;
+		copy = malloc(sizeof *copy);
+		if (copy == NULL) {
+			entries_free(first);
+			*ret_failed = true;
+			return NULL;
+		}
+		*copy = *e;
+		copy->next = NULL;
+		*last = copy;
+		last = &copy->next;
+	}
+	return first;
+}
+
+kova_status auth_follow(struct auth *a, const struct auth *from)
+{
+	bool failed = false;
+	struct entry *fresh = copy_entries(from, &failed);
+
+	if (failed) /* nobody keeps what was taken away */
+		for (struct entry *e = a->entries; e != NULL; e = e->next) {
+			struct slice secret = {(const char *)e->secret, e->len};
+			const struct auth_token *known = auth_find(from, secret);
+
+			e->token.scopes &= known != NULL ? known->scopes : 0;
+		}
+	else
+		adopt(a, fresh);
+	a->required = from->required;
+	return failed ? KOVA_ENOMEM : KOVA_OK;
+}
+
 struct auth *auth_new(const char *tokens_file, struct buf *ret_error)
 {
 	struct auth *a = calloc(1, sizeof *a);

@@ -36,6 +36,12 @@ void auth_free(struct auth *a); /* NULL is nothing */
 KOVA_MUST_CHECK kova_status auth_reload(struct auth *a, const char *tokens_file,
 					struct buf *ret_error);
 
+/*
+ * The tokens of `from`, another loop's, which does not change meanwhile, hold in `a` as well, and no others, as after a
+ * reload. KOVA_ENOMEM: those of them that are new are not known to `a`.
+ */
+KOVA_MUST_CHECK kova_status auth_follow(struct auth *a, const struct auth *from);
+
 /* Whether a caller must show a token. */
 bool auth_required(const struct auth *a);
 

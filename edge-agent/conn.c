@@ -434,10 +434,11 @@ static void refuse_full(struct conn *c)
 	conn_close(c);
 }
 
-static void serve(struct conn *c)
+void conn_serve(struct conn *c)
 {
 	struct conn_pool *p = c->pool;
 
+	c->loads = true;
 	if (c->io.handle.type == UV_TCP) {
 		(void)uv_tcp_nodelay(&c->io.tcp, 1);
 		(void)uv_tcp_keepalive(&c->io.tcp, 1, KEEPALIVE_S);
@@ -453,28 +454,43 @@ static void serve(struct conn *c)
 	update_reading(c);
 }
 
-bool conn_accept(struct conn_pool *p, uv_stream_t *server, const struct front_ops *ops)
+struct conn *conn_new(struct conn_pool *p, uv_handle_type type, const struct front_ops *ops)
 {
 	struct conn *c = calloc(1, sizeof *c);
 
 	if (c == NULL) {
 		p->counters.accept_errors++;
-		return false;
+		return NULL;
 	}
 	c->agent = p->agent;
 	c->pool = p;
 	c->ops = ops;
-	c->id = ++p->last_id;
+	c->id = p->last_id += p->id_step;
 	c->opened_ms = c->last_active_ms = uv_now(p->loop);
-	init_handle(c, server->type);
+	init_handle(c, type);
 	conn_pool_add(p, c);
+	return c;
+}
+
+bool conn_accept(struct conn_pool *p, uv_stream_t *server, const struct front_ops *ops)
+{
+	bool full = conn_spread_load(p) >= p->max_clients;
+	struct conn_pool *to = full ? p : conn_spread_choose(p);
+	struct conn *c;
+
+	if (to != p)
+		return conn_spread_accept(p, server, ops, to);
+	c = conn_new(p, server->type, ops);
+	if (c == NULL)
+		return false;
 	if (uv_accept(server, &c->io.stream) != 0) {
 		p->counters.accept_errors++;
 		conn_close(c);
-	} else if (p->count >= p->max_clients) {
+	} else if (full) {
 		refuse_full(c);
 	} else {
-		serve(c);
+		atomic_fetch_add_explicit(&p->load, 1, memory_order_relaxed);
+		conn_serve(c);
 	}
 	return true;
 }

@@ -71,7 +71,7 @@ struct conn {
 	struct agent *agent;
 	struct conn_pool *pool;
 	const struct front_ops *ops;
-	uint64_t id;             /* 1, 2, …: unique in the pool */
+	uint64_t id;             /* 1, 2, …: unique in the agent */
 	uint64_t opened_ms;      /* loop time */
 	uint64_t last_active_ms; /* loop time of the last byte received */
 	uint64_t commands;       /* requests taken so far; counted by the front */
@@ -86,6 +86,7 @@ struct conn {
 	} io;
 	enum conn_state state;
 	bool served;           /* on_open returned true: on_closed is owed */
+	bool loads;            /* counts in pool->load */
 	bool reading;          /* uv_read_start() is in force */
 	bool dirty;            /* in pool->dirty: has something to do at the end of the loop turn */
 	bool starved;          /* the input in `in` waits for conn_may_read() */
@@ -159,10 +160,16 @@ struct conn_pool;
  */
 struct conn_pool *conn_pool_new(struct agent *a, uint32_t max_clients);
 
+/*
+ * From here on what `p` accepts goes in turn to the one of `peers` (borrowed; `p` among them; of all loops of the agent) that
+ * has the fewest connections; max_clients is for all of them together. Their loops must outlive the listeners of `p`.
+ */
+void conn_pool_spread(struct conn_pool *p, struct conn_pool *const *peers, unsigned n);
+
 /* Finishes every connection (conn_finish()). Stop the listeners first. */
 void conn_pool_drain(struct conn_pool *p);
 
-/* Connections that are not gone yet. */
+/* Connections that are not gone yet, of this loop. */
 uint32_t conn_pool_count(const struct conn_pool *p);
 uint32_t conn_pool_max_clients(const struct conn_pool *p);
 /* Loop time at which the pool was made. */

@@ -13,7 +13,8 @@
 #include "agent.h"
 #include "io/log.h"
 
-enum { OTHER_FILES = 64 }; /* open files that are not clients: Redis, listeners, logs, state */
+/* Open files that are not clients: Redis, listeners, logs, state; and what each further loop needs. */
+enum { OTHER_FILES = 64, LOOP_FILES = 16 };
 
 /* ---- The loop's turn ---- */
 
@@ -118,16 +119,19 @@ void conn_pool_remove(struct conn_pool *p, struct conn *c)
 	p->counters.commands += c->commands;
 	if (c->served)
 		p->count--;
+	if (c->loads)
+		atomic_fetch_sub_explicit(&p->load, 1, memory_order_relaxed);
 	if (p->closing && p->total == 0)
 		close_handles(p);
 }
 
 /* ---- The pool ---- */
 
-static uint32_t fit_file_limit(uint32_t max_clients)
+static uint32_t fit_file_limit(uint32_t max_clients, unsigned loops)
 {
 	struct rlimit files;
-	rlim_t want = (rlim_t)max_clients + OTHER_FILES;
+	const uint32_t other_files = OTHER_FILES + (loops - 1) * LOOP_FILES;
+	rlim_t want = (rlim_t)max_clients + other_files;
 
 	if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= want)
 		return max_clients;
@@ -136,7 +140,7 @@ static uint32_t fit_file_limit(uint32_t max_clients)
 		(void)getrlimit(RLIMIT_NOFILE, &files);
 	if (files.rlim_cur >= want)
 		return max_clients;
-	max_clients = files.rlim_cur > 2 * OTHER_FILES ? (uint32_t)files.rlim_cur - OTHER_FILES
+	max_clients = files.rlim_cur > 2 * other_files ? (uint32_t)files.rlim_cur - other_files
 						       : OTHER_FILES;
 	log_event(LOG_WARN, "file_limit", "the limit on open files allows fewer clients",
 		  LOG_INT_FIELD("max_clients", max_clients),
@@ -167,10 +171,19 @@ struct conn_pool *conn_pool_new(struct agent *a, uint32_t max_clients)
 	(void)signal(SIGPIPE, SIG_IGN); /* a peer that is gone is an error of write() */
 	p->agent = a;
 	p->loop = a->loop;
-	p->max_clients = fit_file_limit(max_clients == 0 ? CONN_MAX_CLIENTS : max_clients);
+	p->id_step = a->loops > 1 ? a->loops : 1;
+	p->last_id = a->index + 1 - p->id_step;
+	p->max_clients = fit_file_limit(max_clients == 0 ? CONN_MAX_CLIENTS : max_clients,
+					(unsigned)p->id_step);
 	p->started_ms = uv_now(p->loop);
 	start_handles(p);
 	return p;
+}
+
+void conn_pool_spread(struct conn_pool *p, struct conn_pool *const *peers, unsigned n)
+{
+	p->peers = peers;
+	p->n_peers = n;
 }
 
 void conn_pool_drain(struct conn_pool *p)

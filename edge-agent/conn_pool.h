@@ -1,5 +1,7 @@
-/* What conn.c, conn_pool.c and listener.c share; no one else includes this. */
+/* What conn.c, conn_pool.c, conn_spread.c and listener.c share; no one else includes this. */
 #pragma once
+
+#include <stdatomic.h>
 
 #include "conn.h"
 
@@ -9,9 +11,13 @@ struct conn_pool {
 	struct agent *agent;
 	uv_loop_t *loop;
 	uint32_t max_clients;
-	uint32_t count; /* connections that are served and not gone */
-	uint32_t total; /* and those that are being refused */
-	uint64_t last_id;
+	uint32_t count;            /* connections that are served and not gone */
+	uint32_t total;            /* and those that are being refused */
+	uint64_t last_id, id_step; /* ids are unique over all loops */
+	atomic_uint load; /* connections given to it that are not gone; and on their way to it */
+	struct conn_pool *const
+		*peers; /* borrowed: the pools of all loops; NULL: there is only this one */
+	unsigned n_peers, last_peer; /* of the pool that accepts for all */
 	uint64_t started_ms;
 	struct conn *conns; /* list, newest first */
 	struct conn *dirty; /* list: have something to do at the end of the turn */
@@ -30,6 +36,20 @@ struct conn_pool {
 /* Takes the connection that `server` has to give. false: out of memory, and it has it still; libuv
  * offers it once only, so that the caller must come again. */
 bool conn_accept(struct conn_pool *p, uv_stream_t *server, const struct front_ops *ops);
+
+/* A connection whose socket is still to come; NULL: out of memory. It is listed, and conn_close() frees it. */
+struct conn *conn_new(struct conn_pool *p, uv_handle_type type, const struct front_ops *ops);
+/* Its socket is open, and it counts in the pool's load. */
+void conn_serve(struct conn *c);
+
+/* conn_spread.c: */
+/* Connections of all loops. */
+unsigned conn_spread_load(const struct conn_pool *p);
+/* Whose turn it is to get the next. */
+struct conn_pool *conn_spread_choose(struct conn_pool *p);
+/* As conn_accept(), for the pool `to` of another loop. */
+bool conn_spread_accept(struct conn_pool *p, uv_stream_t *server, const struct front_ops *ops,
+			struct conn_pool *to);
 
 /* What a dirty connection does at the end of a turn. */
 void conn_turn(struct conn *c);

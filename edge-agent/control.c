@@ -141,6 +141,32 @@ struct control *control_new(const char *state_dir, const json_t *policies, const
 	return c;
 }
 
+struct control_state *control_snapshot(const struct control *c)
+{
+	return control_state_ref(c->state);
+}
+
+struct control *control_replica_new(const struct control *owner)
+{
+	struct control *c = calloc(1, sizeof *c);
+
+	if (c == NULL)
+		return NULL;
+	c->is_replica = true;
+	c->store.journal = -1;
+	c->state = control_snapshot(owner);
+	return c;
+}
+
+void control_follow(struct control *replica, struct control_state *state)
+{
+	struct control_state *next = control_state_ref(state);
+
+	assert(replica->is_replica);
+	swap_state(replica, &next);
+	control_state_unref(next);
+}
+
 void control_destroy(struct control *c)
 {
 	control_state_unref(c->state);
@@ -206,7 +232,7 @@ static kova_status change(struct control *c, struct control_item_parts *parts, c
 {
 	const struct control_item *known = control_state_find(c->state, parts->id);
 
-	assert(strlen(who) < CONTROL_WHO_MAX);
+	assert(strlen(who) < CONTROL_WHO_MAX && !c->is_replica);
 	parts->who = slice_of(who);
 	parts->version = hlc_now(&c->clock, wall_ms());
 	parts->file_hash = known != NULL ? known->file_hash : 0;

@@ -14,6 +14,7 @@
 #include "core/status.h"
 
 struct control;
+struct control_state;
 
 /* Why a change was refused; `text` says what is allowed. No secrets. */
 struct control_error {
@@ -31,6 +32,16 @@ void control_free(struct control *c);
 
 /* The catalogue in force; borrowed, valid until the loop turn ends: catalogue_ref() to keep it. */
 struct catalogue *control_catalogue(const struct control *c);
+
+/*
+ * What another loop has of `owner`'s: its policies and overrides, as of now. Takes no changes; control_free() frees it.
+ * On the owner's loop, or before there are others. NULL: out of memory.
+ */
+struct control *control_replica_new(const struct control *owner);
+/* The state in force, which goes with control_follow() to every replica; referenced: control_state_unref(). */
+struct control_state *control_snapshot(const struct control *c);
+/* On the replica's loop: `state` (borrowed) is in force from here on. */
+void control_follow(struct control *replica, struct control_state *state);
 
 /* Called after each change of the catalogue. One listener: the engine. */
 void control_on_change(struct control *c, void (*changed)(void *data), void *data);

@@ -11,6 +11,7 @@ struct control {
 	struct hlc clock;
 	void (*changed)(void *data);
 	void *changed_data;
+	bool is_replica;  /* another loop's: takes no changes, has no store */
 	bool no_replicas; /* see control_refuse_replicas() */
 	bool reloading;   /* a job of control_reload.c builds the next state */
 	unsigned jobs;    /* jobs that have not ended */

@@ -133,9 +133,6 @@ static void fields_check(struct conf_reader *r, const struct edge_fields *f)
 	listen_check(r, f, "resp", f->listen.resp);
 	listen_check(r, f, "http", f->listen.http);
 	unix_check(r, f->listen.unix_path);
-	if (f->threads > 1)
-		conf_fail(r, NULL, "threads", CONF_AT_VALUE,
-			  "`threads` above 1 is not available yet");
 	redis_members_check(r, &f->redis);
 	url_check(r, &f->redis);
 }
@@ -307,6 +304,7 @@ static void fill(struct copier *c, const struct edge_fields *f, const json_t *ro
 	conf->listen_http = copy(c, f->listen.http);
 	conf->listen_unix = copy_path(c, f->listen.unix_path);
 	conf->insecure = f->insecure;
+	conf->threads = (unsigned)f->threads;
 	conf->tokens_file = copy_file(c, &auth_path, "tokens_file", f->auth.tokens_file);
 	tokens_check(c, conf->tokens_file);
 	conf->state_dir = f->state_dir != NULL ? copy_path(c, f->state_dir) : default_state_dir(c);

@@ -14,6 +14,7 @@ struct edge_conf {
 	char *listen_resp, *listen_http; /* "host:port" or "[v6]:port"; NULL: off */
 	char *listen_unix;               /* a path; NULL: off */
 	bool insecure;
+	unsigned threads;  /* loops: 1..64 */
 	char *tokens_file; /* NULL: none */
 	char *state_dir;   /* may not exist yet */
 	struct redis_conf redis;

@@ -156,7 +156,9 @@ static const struct conf_option edge_options[] = {
 	 .fallback = "1",
 	 .min = 1,
 	 .max = THREADS_MAX,
-	 .text = "more than 1 is not available yet"},
+	 .text = "event loops, each with its own connections to Redis and its own leases: as many "
+		 "as "
+		 "there are cores for it"},
 	{.name = "auth",
 	 .type = CONF_OBJECT,
 	 .at = offsetof(struct edge_fields, auth),

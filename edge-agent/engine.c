@@ -31,7 +31,7 @@ static void on_durable_changed(bool up, void *data)
 }
 
 struct engine *engine_new(uv_loop_t *loop, struct control *control, struct redis_store *store,
-			  const struct redis_conf *conf)
+			  const struct redis_conf *conf, struct engine_place place)
 {
 	struct engine *e = calloc(1, sizeof *e);
 
@@ -41,22 +41,28 @@ struct engine *engine_new(uv_loop_t *loop, struct control *control, struct redis
 	e->control = control;
 	e->n_states_max = ENGINE_REQUESTS_MAX;
 	e->usage = usage_new(USAGE_KEYS);
-	e->outage = outage_new(e);
+	e->first = place.first;
+	e->index = place.index;
+	e->loops = place.loops;
+	e->outage = e->first != NULL ? e->first->outage : outage_new();
 	e->leases = leases_new(e);
 	if (e->usage != NULL && e->outage != NULL && e->leases != NULL)
 		e->waiters = waiters_new(e);
 	if (e->waiters != NULL)
 		e->durables = durables_new(loop, conf, on_durable_changed, e);
 	if (e->durables != NULL)
-		e->heartbeat = heartbeat_start(loop, store);
+		e->heartbeat =
+			e->first != NULL ? e->first->heartbeat : heartbeat_start(loop, store);
 	if (e->heartbeat != NULL)
 		e->region = region_new(loop, store);
 	if (e->region == NULL) {
-		heartbeat_stop(e->heartbeat);
+		if (e->first == NULL) {
+			heartbeat_stop(e->heartbeat);
+			outage_free(e->outage);
+		}
 		durables_free(e->durables);
 		waiters_free(e->waiters);
 		leases_free(e->leases);
-		outage_free(e->outage);
 		usage_free(e->usage);
 		free(e);
 		return NULL;
@@ -83,7 +89,7 @@ bool engine_has_started(const struct engine *e)
 
 void engine_store_up(struct engine *e)
 {
-	outage_ended(e->outage);
+	outage_ended(e->outage, e);
 }
 
 void engine_store_down(struct engine *e)
@@ -116,7 +122,8 @@ static void on_part_closed(void *data)
 	assert(e->n_in_progress == 0);
 	leases_free(e->leases);
 	waiters_free(e->waiters);
-	outage_free(e->outage);
+	if (e->first == NULL)
+		outage_free(e->outage);
 	usage_free(e->usage);
 	while (e->free_states != NULL) {
 		struct request_state *s = e->free_states;
@@ -142,7 +149,8 @@ void engine_close(struct engine *e, void (*on_closed)(void *data), void *data)
 	/* What is still asked of the store ends now, and its end needs all other parts. */
 	durables_close(e->durables, on_part_closed, e);
 	region_close(e->region, on_part_closed, e);
-	heartbeat_stop(e->heartbeat);
+	if (e->first == NULL)
+		heartbeat_stop(e->heartbeat);
 }
 
 void engine_random(struct engine *e, unsigned char *ret_bytes, size_t len)
@@ -184,7 +192,7 @@ bool usage_get(const struct engine *e, struct slice policy, struct slice key,
 
 uint64_t engine_outage_full(const struct engine *e)
 {
-	return outage_full(e->outage);
+	return e->first == NULL ? outage_full(e->outage) : 0;
 }
 
 struct engine_health engine_health(const struct engine *e)

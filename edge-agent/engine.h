@@ -114,14 +114,15 @@ struct request_state {
 
 struct engine {
 	uv_loop_t *loop;
-	unsigned index; /* of the loop, from 0 on */
+	unsigned index, loops; /* which loop of how many, from 0 on */
 	struct control *control;
 	struct region *region;
 	struct durables *durables;
 	struct waiters *waiters;
 	struct usage *usage;
-	struct outage *outage;
-	struct heartbeat *heartbeat;
+	const struct engine *first;  /* NULL: this is it. The first owns: */
+	struct outage *outage;       /* shared by all loops */
+	struct heartbeat *heartbeat; /* likewise */
 	struct leases *leases;
 	struct request_state *free_states;
 	unsigned n_states, n_states_max; /* made so far; the bound */
@@ -224,11 +225,12 @@ unsigned waiters_count(const struct waiters *w);
 
 /* ---- outage.c ---- */
 
-struct outage *outage_new(struct engine *e);
+/* One for all loops of an agent: its part of a limit is a part of the agent, on whichever loop it is asked for. */
+struct outage *outage_new(void);
 void outage_free(struct outage *o);
 /* Fills the answer by the policies' on_outage, without asking the store. */
 void outage_decide(struct request_state *s);
 /* How often a key was refused because OUTAGE_KEYS others were in use. */
-uint64_t outage_full(const struct outage *o);
-/* The store answers again: the next outage begins anew. */
-void outage_ended(struct outage *o);
+uint64_t outage_full(struct outage *o);
+/* The store answers `e` again: the next outage begins anew. */
+void outage_ended(struct outage *o, struct engine *e);

@@ -13,12 +13,19 @@ struct redis_store;
 
 enum { ENGINE_REQUESTS_MAX = 65536 };
 
+/* Which of an agent's loops an engine is for. All zeros but `loops`: the only one. */
+struct engine_place {
+	const struct engine
+		*first; /* of index 0, which is made first and closed last; NULL: this is it */
+	unsigned index, loops;
+};
+
 /*
  * `store` is owned from here on; `control` is borrowed, and so are the texts of `conf`, by which more connections to the
  * same Redis are made. NULL: out of memory.
  */
 struct engine *engine_new(uv_loop_t *loop, struct control *control, struct redis_store *store,
-			  const struct redis_conf *conf);
+			  const struct redis_conf *conf, struct engine_place place);
 
 /* Its connections are there, or it is known that they are not, beside the store's own. */
 bool engine_has_started(const struct engine *e);
@@ -41,7 +48,7 @@ void engine_close(struct engine *e, void (*on_closed)(void *data), void *data);
 struct redis_counters engine_redis_counters(const struct engine *e);
 struct leases_counters engine_leases_counters(const struct engine *e);
 struct region_counters engine_region_counters(const struct engine *e);
-/* Refusals in an outage because too many keys were asked for to keep them apart. */
+/* Refusals in an outage because too many keys were asked for to keep them apart; told by the first engine for all. */
 uint64_t engine_outage_full(const struct engine *e);
 
 /* What /readyz and INFO say of the store. */

@@ -11,8 +11,6 @@
 
 #include "core/version.h"
 #include "http_call.h"
-#include "io/metrics.h"
-#include "ops.h"
 
 enum {
 	BODY_MAX = 64 * 1024,
@@ -28,36 +26,6 @@ static void serve_health(struct http_call *c, const struct http_request *r)
 	(void)r;
 	buf_add_slice(call_body(c), SLICE("{\"status\":\"ok\"}\n"));
 	call_answer(c, 200, "application/json");
-}
-
-static void serve_ready(struct http_call *c, const struct http_request *r)
-{
-	struct ops_totals totals = {0};
-
-	(void)r;
-	ops_add(call_agent(c), &totals);
-	bool ready = ops_ready(&totals, call_body(c));
-
-	call_answer(c, ready ? 200 : 503, "application/json");
-}
-
-static void serve_metrics(struct http_call *c, const struct http_request *r)
-{
-	unsigned openmetrics =
-		http_request_accepts(r, SLICE("application"), SLICE("openmetrics-text"));
-	unsigned plain = http_request_accepts(r, SLICE("text"), SLICE("plain"));
-	bool newer = openmetrics != 0 && openmetrics >= plain;
-	struct ops_policies *policies = calloc(1, sizeof *policies);
-	struct ops_totals totals = {.policies = policies};
-
-	if (policies == NULL) {
-		call_problem(c, 503, kova_status_text(KOVA_ENOMEM));
-		return;
-	}
-	ops_add(call_agent(c), &totals);
-	ops_metrics(&totals, call_body(c), newer);
-	free(policies);
-	call_answer(c, 200, newer ? METRICS_OPENMETRICS : METRICS_TEXT);
 }
 
 static void serve_start(struct http_call *c, const struct http_request *r)
@@ -112,8 +80,8 @@ static const struct route routes[] = {
 	{METHOD_GET, PATH("/v1/usage"), ANY_TOKEN, handle_usage},
 	{METHOD_GET, PATH("/v1/home"), ANY_TOKEN, handle_home},
 	{METHOD_GET, PATH("/healthz"), OPEN, serve_health},
-	{METHOD_GET, PATH("/readyz"), OPEN, serve_ready},
-	{METHOD_GET, PATH("/metrics"), ANY_TOKEN, serve_metrics},
+	{METHOD_GET, PATH("/readyz"), OPEN, handle_ready},
+	{METHOD_GET, PATH("/metrics"), ANY_TOKEN, handle_metrics},
 	{METHOD_GET, PATH("/"), ANY_TOKEN, serve_start},
 };
 
@@ -299,6 +267,8 @@ static void on_abandoned(struct http_exchange *x)
 
 	if (c->request != NULL)
 		request_abandon(c->request);
+	if (c->errand != NULL)
+		c->errand->call = NULL;
 	conn_request_ended(c->front->conn);
 }
 

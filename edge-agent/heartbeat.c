@@ -1,6 +1,7 @@
 #include "heartbeat.h"
 
 #include <hiredis/hiredis.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "core/buf.h"
@@ -18,6 +19,7 @@ struct heartbeat {
 	struct buf command;
 	unsigned seen[PERIODS]; /* a ring: the count of each of the last periods */
 	unsigned at;
+	atomic_uint most; /* of `seen`; the only thing that other loops read */
 	bool calling, timer_closed;
 };
 
@@ -29,13 +31,24 @@ static void free_when_idle(struct heartbeat *h)
 	free(h);
 }
 
+static void count(struct heartbeat *h, unsigned agents)
+{
+	unsigned most = 1;
+
+	h->seen[h->at] = agents;
+	for (unsigned i = 0; i < PERIODS; i++)
+		if (h->seen[i] > most)
+			most = h->seen[i];
+	atomic_store_explicit(&h->most, most, memory_order_relaxed);
+}
+
 static void on_reply(kova_status status, const struct redisReply *reply, void *data)
 {
 	struct heartbeat *h = data;
 
 	h->calling = false;
 	if (status == KOVA_OK && reply->type == REDIS_REPLY_INTEGER && reply->integer > 0) {
-		h->seen[h->at] = (unsigned)reply->integer;
+		count(h, (unsigned)reply->integer);
 		uv_timer_set_repeat(&h->timer, HEARTBEAT_MS);
 	}
 	free_when_idle(h);
@@ -50,7 +63,7 @@ static void on_timer(uv_timer_t *t)
 	if (h->calling)
 		return;
 	h->at = (h->at + 1) % PERIODS;
-	h->seen[h->at] = last;
+	count(h, last);
 	h->calling = true;
 	redis_store_call(h->store, keyspace_slot(agents_key), buf_slice(&h->command), on_reply, h);
 }
@@ -95,6 +108,7 @@ struct heartbeat *heartbeat_start(uv_loop_t *loop, struct redis_store *store)
 		return NULL;
 	}
 	h->store = store;
+	atomic_init(&h->most, 1);
 	uv_timer_init(loop, &h->timer);
 	h->timer.data = h;
 	/* Until it was heard once: an agent that thinks it is alone would take all of a limit. */
@@ -111,10 +125,5 @@ void heartbeat_stop(struct heartbeat *h)
 
 unsigned heartbeat_agents(const struct heartbeat *h)
 {
-	unsigned most = 1;
-
-	for (unsigned i = 0; i < PERIODS; i++)
-		if (h->seen[i] > most)
-			most = h->seen[i];
-	return most;
+	return atomic_load_explicit(&h->most, memory_order_relaxed);
 }

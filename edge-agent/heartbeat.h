@@ -1,6 +1,6 @@
 /*
  * How many agents share this region's Redis: each says each HEARTBEAT_MS that it lives. While Redis can't be
- * reached, an agent enforces its part of a limit by the most that were seen lately.
+ * reached, an agent enforces its part of a limit by the most that were seen lately. One for all loops of an agent.
  */
 #pragma once
 
@@ -21,5 +21,5 @@ struct heartbeat *heartbeat_start(uv_loop_t *loop, struct redis_store *store);
 /* The memory goes when its timer is closed and no call is in flight. */
 void heartbeat_stop(struct heartbeat *h);
 
-/* The most agents seen lately, this one included: at least 1. */
+/* The most agents seen lately, this one included: at least 1. From any thread. */
 unsigned heartbeat_agents(const struct heartbeat *h);

@@ -81,6 +81,23 @@ void call_problemf(struct http_call *c, unsigned status, const char *format, ...
 	call_problem(c, status, detail);
 }
 
+/* ---- errands ---- */
+
+void call_errand_begin(struct call_errand *e, struct http_call *c)
+{
+	e->call = c;
+	c->errand = e;
+}
+
+struct http_call *call_errand_end(struct call_errand *e)
+{
+	struct http_call *c = e->call;
+
+	if (c != NULL)
+		c->errand = NULL;
+	return c;
+}
+
 /* ---- bodies ---- */
 
 json_t *call_json(struct http_call *c, const struct http_request *r)

@@ -48,10 +48,16 @@ struct http_call {
 	struct http_conn *front;
 	const struct auth_token *token; /* NULL: none was needed */
 	struct request *request;        /* in progress; NULL: none */
+	struct call_errand *errand;     /* to other loops; NULL: none */
 	uint64_t begun_us;
 	uint16_t deny_status; /* CALL_CHECK: of a refusal */
 	uint8_t shape;        /* enum call_shape */
 	bool wants_receipt;
+};
+
+/* What of a call goes to other loops and comes back; part of a larger struct, which is freed after its return. */
+struct call_errand {
+	struct http_call *call; /* NULL: abandoned meanwhile. Of the call's own loop only */
 };
 
 typedef void http_handler(struct http_call *c, const struct http_request *r);
@@ -78,6 +84,11 @@ void call_answer_json(struct http_call *c, unsigned status, json_t *value);
 void call_problem(struct http_call *c, unsigned status, const char *detail);
 void call_problemf(struct http_call *c, unsigned status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+
+/* The call is answered when the errand is back; until then it may be abandoned. */
+void call_errand_begin(struct call_errand *e, struct http_call *c);
+/* It is back, on the call's loop: the call that is to be answered, or NULL. */
+struct http_call *call_errand_end(struct call_errand *e);
 
 /* ---- what was sent ---- */
 
@@ -111,4 +122,5 @@ bool call_path_part(struct http_call *c, const struct http_request *r, struct sl
 http_handler front_limiter_take, front_limiter_peek, front_limiter_refund, front_limiter_acquire,
 	front_limiter_release, front_limiter_renew, front_limiter_check, front_limiter_feedback;
 http_handler handle_policies, handle_put_policy, handle_delete_policy, handle_overrides,
-	handle_put_override, handle_delete_override, handle_members, handle_usage, handle_home;
+	handle_put_override, handle_delete_override, handle_members, handle_usage, handle_home,
+	handle_ready, handle_metrics;

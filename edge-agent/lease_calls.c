@@ -144,7 +144,7 @@ static bool has_these_terms(struct leases *w, struct lease_entry *e, const struc
 
 bool entry_ask(struct leases *w, struct lease_entry *e, uint64_t cost)
 {
-	uint32_t sharers = heartbeat_agents(w->engine->heartbeat);
+	uint32_t sharers = heartbeat_agents(w->engine->heartbeat) * w->engine->loops;
 	uint64_t ttl_us = lease_jitter(e->terms->policy->lease.ttl_us, leases_random(w));
 	uint64_t amount = wanted(w, e, ttl_us, sharers);
 	struct request_state *s = NULL;

@@ -113,6 +113,8 @@ static void add_policy(const struct policy_stats *s, unsigned i, void *data)
 
 void ops_add(const struct agent *a, struct ops_totals *t)
 {
+	if (a->engine == NULL) /* its loop has ended its work */
+		return;
 	const struct redis_counters redis = engine_redis_counters(a->engine);
 	const struct region_counters region = engine_region_counters(a->engine);
 	const struct leases_counters leases = engine_leases_counters(a->engine);

@@ -5,10 +5,13 @@
  * releases no burst; together the agents admit at most what the limit allows from then on, beside what the store admitted
  * before. When the store answers again, it is charged with what `local` and `allow` admitted here, before it is asked
  * anything else.
+ * The states are the agent's, whatever its number of loops, and the only thing that a loop waits for another for: only in an
+ * outage, and for no longer than a decision takes.
  *
  * Of several policies the strictest speaks: one that denies refuses all.
  */
 #include <assert.h>
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "core/hash.h"
@@ -32,7 +35,7 @@ struct local {
 };
 
 struct outage {
-	struct engine *engine;
+	pthread_mutex_t lock; /* of all that follows */
 	size_t n;
 	uint64_t full; /* refusals because OUTAGE_KEYS were in use */
 	struct local *buckets[OUTAGE_BUCKETS];
@@ -118,10 +121,11 @@ static struct local *local_new(struct outage *o, struct slice name)
 }
 
 /* The state of this check, begun anew when its limit or the number of agents has changed. */
-static struct local *local_get(struct outage *o, struct slice name, const struct limit *whole,
+static struct local *local_get(struct engine *e, struct slice name, const struct limit *whole,
 			       uint64_t now_us)
 {
-	unsigned agents = heartbeat_agents(o->engine->heartbeat);
+	struct outage *o = e->outage;
+	unsigned agents = heartbeat_agents(e->heartbeat);
 	struct local *l = local_find(o, name);
 
 	if (l != NULL && is_part_of(l, whole, agents))
@@ -138,9 +142,13 @@ static struct local *local_get(struct outage *o, struct slice name, const struct
 	return l;
 }
 
-uint64_t outage_full(const struct outage *o)
+uint64_t outage_full(struct outage *o)
 {
-	return o->full;
+	pthread_mutex_lock(&o->lock);
+	uint64_t full = o->full;
+
+	pthread_mutex_unlock(&o->lock);
+	return full;
 }
 
 static void on_charged(kova_status status, const struct script_answer *answer, void *data)
@@ -150,17 +158,17 @@ static void on_charged(kova_status status, const struct script_answer *answer, v
 	(void)data;
 }
 
-static uint16_t name_slot(const struct outage *o, struct slice name)
+static uint16_t name_slot(const struct engine *e, struct slice name)
 {
-	return region_by_slot(o->engine->region) ? keyspace_slot(name) : 0;
+	return region_by_slot(e->region) ? keyspace_slot(name) : 0;
 }
 
-static uint16_t slot_of(const struct outage *o, const struct local *l)
+static uint16_t slot_of(const struct engine *e, const struct local *l)
 {
-	return name_slot(o, (struct slice){l->name, l->name_len});
+	return name_slot(e, (struct slice){l->name, l->name_len});
 }
 
-static void charge(struct outage *o, const struct local *l)
+static void charge(struct engine *e, const struct local *l)
 {
 	struct script_check check = {.limit = &l->whole,
 				     .key = {l->name, l->name_len},
@@ -168,22 +176,24 @@ static void charge(struct outage *o, const struct local *l)
 	struct script_op op = {.kind = SCRIPT_CHARGE, .checks = &check, .n_checks = 1};
 
 	if (l->admitted > 0)
-		region_submit(o->engine->region, slot_of(o, l), &op, 0, on_charged, NULL);
+		region_submit(e->region, slot_of(e, l), &op, 0, on_charged, NULL);
 }
 
 /* Those of a shard that is still away stay. */
-void outage_ended(struct outage *o)
+void outage_ended(struct outage *o, struct engine *e)
 {
+	pthread_mutex_lock(&o->lock);
 	for (size_t i = 0; i < OUTAGE_BUCKETS && o->n > 0; i++)
 		for (struct local **at = &o->buckets[i], *l; (l = *at) != NULL;) {
-			if (!region_up(o->engine->region, slot_of(o, l))) {
+			if (!region_up(e->region, slot_of(e, l))) {
 				at = &l->next;
 				continue;
 			}
-			charge(o, l);
+			charge(e, l);
 			*at = l->next;
 			local_free(o, l);
 		}
+	pthread_mutex_unlock(&o->lock);
 }
 
 /* ---- Verdicts ---- */
@@ -218,7 +228,7 @@ static bool local_take(struct request_state *s, const struct check_ref *ref, str
 		       struct taken *ret_taken, struct limiter_verdict *ret_said)
 {
 	uint64_t now_us = region_now_us(s->engine->region);
-	struct local *l = local_get(s->engine->outage, name, ref->limit, now_us);
+	struct local *l = local_get(s->engine, name, ref->limit, now_us);
 
 	*ret_taken = (struct taken){0};
 	if (l == NULL)
@@ -244,11 +254,11 @@ static bool local_take(struct request_state *s, const struct check_ref *ref, str
 static void count_allowed(struct request_state *s, const struct check_ref *ref, struct slice name,
 			  struct taken *ret_taken)
 {
-	struct outage *o = s->engine->outage;
+	struct engine *e = s->engine;
 	struct local *l = NULL;
 
-	if (s->request.kind != REQUEST_PEEK && !region_up(s->engine->region, name_slot(o, name)))
-		l = local_get(o, name, ref->limit, region_now_us(s->engine->region));
+	if (s->request.kind != REQUEST_PEEK && !region_up(e->region, name_slot(e, name)))
+		l = local_get(e, name, ref->limit, region_now_us(e->region));
 	*ret_taken = (struct taken){.local = l, .counted_only = true};
 	if (l != NULL)
 		l->admitted += ref->cost;
@@ -327,8 +337,11 @@ void outage_decide(struct request_state *s)
 		answer_local(a, ref, &unknown, false);
 	} else {
 		struct taken *taken = malloc(s->n_checks * sizeof *taken);
+
+		pthread_mutex_lock(&s->engine->outage->lock);
 		bool allowed = taken != NULL && take_local(s, taken);
 
+		pthread_mutex_unlock(&s->engine->outage->lock);
 		if (a->policy[0] == '\0') /* no local check: `allow`, or memory is out */
 			answer_local(a, ref, &unknown, allowed);
 		free(taken);
@@ -338,12 +351,12 @@ void outage_decide(struct request_state *s)
 
 /* ---- Life ---- */
 
-struct outage *outage_new(struct engine *e)
+struct outage *outage_new(void)
 {
 	struct outage *o = calloc(1, sizeof *o);
 
 	if (o != NULL)
-		o->engine = e;
+		pthread_mutex_init(&o->lock, NULL);
 	return o;
 }
 
@@ -359,5 +372,6 @@ void outage_free(struct outage *o)
 			local_free(o, l);
 		}
 	assert(o->n == 0);
+	pthread_mutex_destroy(&o->lock);
 	free(o);
 }

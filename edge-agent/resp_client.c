@@ -2,8 +2,10 @@
  * look. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "resp_session.h"
+#include "tour.h"
 
 struct subcommand {
 	const char *name;
@@ -120,6 +122,8 @@ static void describe(const struct conn *c, void *data)
 
 	if (s == NULL)
 		return;
+	const uint32_t requests = c->requests - s->n_later; /* who asks for this does not wait */
+
 	conn_peer(c, peer);
 	conn_local(c, local);
 	buf_printf(b,
@@ -127,8 +131,8 @@ static void describe(const struct conn *c, void *data)
 		   " flags=%s db=0 sub=0 psub=0 multi=-1 qbuf=%zu oll=%" PRIu32 " omem=%zu cmd=%s"
 		   " user=%s lib-name=%s lib-ver=%s resp=%d\n",
 		   c->id, peer, local, s->name, (now_ms - c->opened_ms) / 1000,
-		   (now_ms - c->last_active_ms) / 1000, c->requests > 0 ? "b" : "N", c->in.len,
-		   c->requests, conn_out_bytes(c), s->last_command, user_name(s), s->lib_name,
+		   (now_ms - c->last_active_ms) / 1000, requests > 0 ? "b" : "N", c->in.len,
+		   requests, conn_out_bytes(c), s->last_command, user_name(s), s->lib_name,
 		   s->lib_version, s->version);
 }
 
@@ -149,12 +153,37 @@ static void client_info(const struct resp_call *call)
 	reply_text(call->session, &text);
 }
 
+/* CLIENT LIST goes from loop to loop. */
+struct list_errand {
+	struct tour tour; /* first */
+	struct reply_later *later;
+};
+
+static void visit_list(struct tour *t, struct agent *a)
+{
+	if (a->ops.conns != NULL)
+		conn_pool_each(a->ops.conns, describe, &((struct list_errand *)t)->later->text);
+}
+
+static void on_list(struct tour *t)
+{
+	session_said(((struct list_errand *)t)->later);
+	free(t);
+}
+
 static void client_list(const struct resp_call *call)
 {
-	struct buf text = {0};
+	struct list_errand *e = calloc(1, sizeof *e);
 
-	conn_pool_each(call->session->conn->pool, describe, &text);
-	reply_text(call->session, &text);
+	if (e == NULL) {
+		session_error(call->session, "ERR", "%s", kova_status_text(KOVA_ENOMEM));
+		return;
+	}
+	e->later = session_later(call->session);
+	if (e->later == NULL)
+		free(e);
+	else
+		tour_start(&e->tour, call->session->conn->agent, visit_list, on_list);
 }
 
 /* ---- The table ---- */

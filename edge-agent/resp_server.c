@@ -1,11 +1,13 @@
 /* What Redis clients ask of a server when they connect, and INFO. Replies are those of Redis 7. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "core/version.h"
-#include "engine_life.h"
+#include "ops.h"
 #include "resp_session.h"
+#include "tour.h"
 
 /* Clients switch features by it: none above this is used by those that the tests know. */
 #define REDIS_VERSION "7.0.15"
@@ -215,11 +217,20 @@ void server_hello(const struct resp_call *call)
 
 /* ---- INFO ---- */
 
-static void info_server(struct buf *b, const struct conn *c)
+/* Goes from loop to loop, and adds up. */
+struct info_errand {
+	struct tour tour; /* first */
+	struct reply_later *later;
+	unsigned sections; /* bits by info_sections[] */
+	uint64_t uptime_s;
+	struct ops_totals totals;
+	char resp[CONN_ADDRESS_MAX],
+		http[CONN_ADDRESS_MAX]; /* where the owner listens; "": nowhere */
+};
+
+static void info_server(struct buf *b, const struct info_errand *e)
 {
-	const struct agent *a = c->agent;
-	uint64_t now_ms = uv_now(a->loop);
-	const char *http = conn_pool_address(c->pool, "http");
+	const struct agent *a = e->tour.home;
 
 	buf_printf(b,
 		   "# Server\r\nkova_version:%s\r\nredis_version:%s\r\nredis_mode:standalone\r\n"
@@ -227,59 +238,58 @@ static void info_server(struct buf *b, const struct conn *c)
 		   KOVA_VERSION, REDIS_VERSION, (long)getpid());
 	buf_printf(b, "kova_node:%s\r\nkova_region:%s\r\n", a->conf.node ? a->conf.node : "",
 		   a->conf.region ? a->conf.region : "");
-	buf_printf(b, "kova_resp:%s\r\n", conn_pool_address(c->pool, "resp"));
-	if (http[0] != '\0')
-		buf_printf(b, "kova_http:%s\r\n", http);
-	buf_printf(b, "uptime_in_seconds:%" PRIu64 "\r\n",
-		   (now_ms - conn_pool_started_ms(c->pool)) / 1000);
+	buf_printf(b, "kova_resp:%s\r\n", e->resp);
+	if (e->http[0] != '\0')
+		buf_printf(b, "kova_http:%s\r\n", e->http);
+	buf_printf(b, "uptime_in_seconds:%" PRIu64 "\r\n", e->uptime_s);
 }
 
-static void info_clients(struct buf *b, const struct conn *c)
+static void info_clients(struct buf *b, const struct info_errand *e)
 {
-	struct engine_health health = engine_health(c->agent->engine);
-
 	buf_printf(b,
-		   "# Clients\r\nconnected_clients:%" PRIu32 "\r\nmaxclients:%" PRIu32
+		   "# Clients\r\nconnected_clients:%" PRIu64 "\r\nmaxclients:%" PRIu64
 		   "\r\nblocked_clients:%" PRIu64 "\r\n",
-		   conn_pool_count(c->pool), conn_pool_max_clients(c->pool), health.waiters);
+		   e->totals.connections, e->totals.max_clients, e->totals.health.waiters);
 }
 
-static void info_persistence(struct buf *b, const struct conn *c)
+static void info_persistence(struct buf *b, const struct info_errand *e)
 {
-	(void)c;
+	(void)e;
 	buf_add_text(b, "# Persistence\r\nloading:0\r\n"); /* ioredis waits for it */
 }
 
-static void info_stats(struct buf *b, const struct conn *c)
+static void info_stats(struct buf *b, const struct info_errand *e)
 {
-	struct engine_health health = engine_health(c->agent->engine);
-	struct conn_counters n = conn_pool_counters(c->pool);
+	const struct engine_health *health = &e->totals.health;
+	const struct conn_counters *n = &e->totals.conns;
 
 	buf_printf(b,
 		   "# Stats\r\ntotal_connections_received:%" PRIu64
 		   "\r\ntotal_commands_processed:%" PRIu64 "\r\ntotal_net_input_bytes:%" PRIu64
 		   "\r\ntotal_net_output_bytes:%" PRIu64 "\r\nrejected_connections:%" PRIu64 "\r\n",
-		   n.accepted, n.commands, n.bytes_in, n.bytes_out, n.refused_full);
+		   n->accepted, n->commands, n->bytes_in, n->bytes_out, n->refused_full);
 	buf_printf(b,
 		   "kova_requests_in_progress:%" PRIu64 "\r\nkova_waiters:%" PRIu64
 		   "\r\nkova_shards:%u\r\nkova_shards_up:%u\r\n",
-		   health.requests, health.waiters, health.shards, health.shards_up);
+		   health->requests, health->waiters, health->shards, health->shards_up);
 }
 
-static void info_replication(struct buf *b, const struct conn *c)
+static void info_replication(struct buf *b, const struct info_errand *e)
 {
-	(void)c;
+	(void)e;
 	buf_add_text(b, "# Replication\r\nrole:master\r\nconnected_slaves:0\r\n");
 }
 
 static const struct {
 	const char *name;
-	void (*write)(struct buf *b, const struct conn *c);
+	void (*write)(struct buf *b, const struct info_errand *e);
 } info_sections[] = {
 	{"server", info_server},           {"clients", info_clients},
 	{"persistence", info_persistence}, {"stats", info_stats},
 	{"replication", info_replication},
 };
+
+enum { N_SECTIONS = sizeof info_sections / sizeof info_sections[0] };
 
 static bool info_wants(const struct resp_call *call, const char *section)
 {
@@ -294,21 +304,49 @@ static bool info_wants(const struct resp_call *call, const char *section)
 	return false;
 }
 
+static void visit_info(struct tour *t, struct agent *a)
+{
+	struct info_errand *e = (struct info_errand *)t;
+
+	ops_add(a, &e->totals);
+	if (a->owner == NULL && a->ops.conns != NULL) {
+		snprintf(e->resp, sizeof e->resp, "%s", conn_pool_address(a->ops.conns, "resp"));
+		snprintf(e->http, sizeof e->http, "%s", conn_pool_address(a->ops.conns, "http"));
+	}
+}
+
+static void on_info(struct tour *t)
+{
+	struct info_errand *e = (struct info_errand *)t;
+	struct buf *text = &e->later->text;
+
+	for (unsigned i = 0; i < N_SECTIONS && e->later->session != NULL; i++) {
+		if ((e->sections & 1U << i) == 0)
+			continue;
+		if (text->len > 0)
+			buf_add_text(text, "\r\n");
+		info_sections[i].write(text, e);
+	}
+	session_said(e->later);
+	free(e);
+}
+
 void server_info(const struct resp_call *call)
 {
-	struct resp_session *s = call->session;
-	struct buf text = {0};
+	struct info_errand *e = calloc(1, sizeof *e);
+	const struct conn *c = call->session->conn;
 
-	for (size_t i = 0; i < sizeof info_sections / sizeof info_sections[0]; i++) {
-		if (!info_wants(call, info_sections[i].name))
-			continue;
-		if (text.len > 0)
-			buf_add_text(&text, "\r\n");
-		info_sections[i].write(&text, s->conn);
+	if (e == NULL) {
+		session_error(call->session, "ERR", "%s", kova_status_text(KOVA_ENOMEM));
+		return;
 	}
-	if (buf_failed(&text))
-		session_error(s, "ERR", "%s", kova_status_text(KOVA_ENOMEM));
+	e->uptime_s = (uv_now(c->agent->loop) - conn_pool_started_ms(c->pool)) / 1000;
+	for (unsigned i = 0; i < N_SECTIONS; i++)
+		if (info_wants(call, info_sections[i].name))
+			e->sections |= 1U << i;
+	e->later = session_later(call->session);
+	if (e->later == NULL)
+		free(e);
 	else
-		resp_write_verbatim(s->reply, s->version, buf_slice(&text));
-	buf_release(&text);
+		tour_start(&e->tour, c->agent, visit_info, on_info);
 }

@@ -172,7 +172,26 @@ static bool is_done(const struct request *r)
 
 static bool slot_is_ready(const struct reply_slot *slot)
 {
+	if (slot->later != NULL)
+		return slot->later->said;
 	return slot->request == NULL || is_done(slot->request);
+}
+
+static void later_free(struct reply_later *later)
+{
+	buf_release(&later->text);
+	free(later);
+}
+
+static void write_later(struct resp_session *s, struct buf *out, const struct reply_slot *slot)
+{
+	if (buf_failed(&slot->later->text))
+		resp_write_error(out, "ERR", kova_status_text(KOVA_ENOMEM));
+	else
+		resp_write_verbatim(out, slot->version, buf_slice(&slot->later->text));
+	later_free(slot->later);
+	s->n_later--;
+	conn_request_ended(s->conn);
 }
 
 /* Writes what is next in order. */
@@ -190,6 +209,8 @@ static void drain(struct resp_session *s)
 			reply_write(out, slot->request, slot->shape, slot->version);
 			request_free(slot->request);
 			conn_request_ended(s->conn);
+		} else if (slot->later != NULL) {
+			write_later(s, out, slot);
 		} else {
 			buf_add(out, s->held.ptr + s->held_at, slot->held_len);
 			s->held_at += slot->held_len;
@@ -211,8 +232,19 @@ static void on_request_done(struct request *r)
 		drain(s);
 }
 
+static void abandon_later(struct resp_session *s, struct reply_later *later)
+{
+	later->session = NULL;
+	if (later->said)
+		later_free(later);
+	s->n_later--;
+	conn_request_ended(s->conn);
+}
+
 static void slot_abandon(struct resp_session *s, struct reply_slot *slot)
 {
+	if (slot->later != NULL)
+		abandon_later(s, slot->later);
 	if (slot->request == NULL)
 		return;
 	if (is_done(slot->request))
@@ -275,7 +307,7 @@ static void place_held(struct resp_session *s, size_t len)
 {
 	struct reply_slot *slot = s->n_slots == 0 ? NULL : slot_at(s, s->n_slots - 1);
 
-	if (slot == NULL || slot->request != NULL)
+	if (slot == NULL || slot->request != NULL || slot->later != NULL)
 		slot = ring_push(s);
 	else
 		len += slot->held_len;
@@ -314,6 +346,40 @@ void session_decide(struct resp_session *s, struct request *request, enum reply_
 	request->begun_us = ops_now_us(&s->conn->agent->ops);
 	conn_request_begins(s->conn);
 	decide(s->conn->agent->engine, request);
+}
+
+struct reply_later *session_later(struct resp_session *s)
+{
+	struct reply_later *later = calloc(1, sizeof *later);
+	struct reply_slot *slot;
+
+	if (later == NULL) {
+		session_error(s, "ERR", "%s", kova_status_text(KOVA_ENOMEM));
+		return NULL;
+	}
+	slot = ring_push(s);
+	if (slot == NULL) {
+		free(later);
+		return NULL;
+	}
+	*slot = (struct reply_slot){.later = later, .version = s->version};
+	later->session = s;
+	s->n_later++;
+	conn_request_begins(s->conn);
+	return later;
+}
+
+void session_said(struct reply_later *later)
+{
+	struct resp_session *s = later->session;
+
+	if (s == NULL) {
+		later_free(later);
+		return;
+	}
+	later->said = true;
+	if (!s->executing)
+		drain(s);
 }
 
 /* ---- Texts ---- */

@@ -20,9 +20,18 @@ enum { SESSION_NAME_MAX = 64 };
 /* How the answer of a request is written. */
 enum reply_shape { REPLY_TAKE, REPLY_ACQUIRE, REPLY_AMOUNT, REPLY_THROTTLE, REPLY_OK };
 
+/* A text that other loops have to be asked for: who asks fills it, session_said() makes it the reply. */
+struct reply_later {
+	struct resp_session
+		*session; /* NULL: nobody waits for it any more. Of the session's loop only */
+	struct buf text;
+	bool said; /* it is the session's to free */
+};
+
 struct reply_slot {
-	struct request *request; /* owned; its owner is the session while it is in progress, then
-				  * NULL. NULL: bytes in `held` */
+	struct request *request;   /* owned; its owner is the session while it is in progress, then
+				    * NULL */
+	struct reply_later *later; /* without both: bytes in `held` */
 	uint32_t held_len;
 	uint8_t shape;   /* enum reply_shape */
 	uint8_t version; /* of RESP, when the command came */
@@ -42,6 +51,7 @@ struct resp_session {
 	const char *last_command;     /* static */
 	struct reply_slot *slots;     /* ring, owned */
 	uint32_t first, n_slots, cap; /* cap: a power of two, or 0 */
+	uint32_t n_later;             /* slots with a text to come */
 	struct buf held;              /* reply bytes of slots without a request, in order */
 	size_t held_at;               /* those before are out already */
 	struct buf *reply;            /* where the command being executed writes its reply */
@@ -59,6 +69,10 @@ struct resp_call {
 
 /* Starts `request` (owned from here on), whose answer is the reply. */
 void session_decide(struct resp_session *s, struct request *request, enum reply_shape shape);
+
+/* The reply comes later; session_said() is owed, on this loop. NULL: out of memory, which is the reply. */
+struct reply_later *session_later(struct resp_session *s);
+void session_said(struct reply_later *later);
 
 /* Replies "-CODE text". */
 void session_error(struct resp_session *s, const char *code, const char *format, ...)

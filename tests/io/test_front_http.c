@@ -21,6 +21,7 @@
 
 static uv_loop_t loop;
 static struct agent agent;
+static struct engine engine;
 static struct conn_pool *pool;
 static struct listener *front;
 static char node[] = "worker-17", region[] = "eu-west";
@@ -49,6 +50,7 @@ static void start(void)
 	fake.shards_up = 3;
 	uv_loop_init(&loop);
 	agent.loop = &loop;
+	agent.engine = &engine;
 	agent.conf.node = node;
 	agent.conf.region = region;
 	agent.auth = auth_new(NULL, &error);

@@ -18,9 +18,14 @@
 #include "agent.h"
 #include "catalogue.h"
 #include "control.h"
+#include "control_state.h"
 #include "engine_life.h"
 #include "request.h"
 #include "usage.h"
+
+struct engine {
+	char unused;
+};
 
 static struct {
 	bool full; /* request_new() has none */
@@ -187,6 +192,23 @@ const struct policy *catalogue_policy(const struct catalogue *c, struct slice na
 	if (slice_equal(name, SLICE("missing")))
 		return NULL;
 	return slice_equal(name, SLICE("slots")) ? &slots_policy : &policy;
+}
+
+struct control_state *control_snapshot(const struct control *c)
+{
+	(void)c;
+	return NULL;
+}
+
+void control_state_unref(struct control_state *s)
+{
+	(void)s;
+}
+
+void control_follow(struct control *replica, struct control_state *state)
+{
+	(void)replica;
+	(void)state;
 }
 
 json_t *control_policies(const struct control *c)

@@ -17,6 +17,7 @@
 #include "auth.h"
 #include "conn.h"
 #include "listener.h"
+#include "ops.h"
 
 enum { FIXTURE_PATIENCE_MS = 5000 };
 
@@ -61,6 +62,7 @@ static inline void start_front(const struct front_ops *front, const char *tokens
 	cr_assert_not_null(agent.auth, "%.*s", (int)error.len, error.ptr);
 	pool = conn_pool_new(&agent, max_clients);
 	cr_assert_not_null(pool);
+	ops_start(&agent, pool);
 	listener = listener_start(pool, "127.0.0.1:0", front, &error);
 	cr_assert_not_null(listener, "%.*s", (int)error.len, error.ptr);
 	port = atoi(strrchr(listener_address(listener), ':') + 1);
@@ -76,6 +78,7 @@ static inline void stop_front(void)
 {
 	bool gone = false;
 
+	ops_stop(&agent);
 	if (listener != NULL)
 		listener_stop(listener);
 	conn_pool_close(pool, on_pool_gone, &gone);

@@ -24,6 +24,9 @@ BUILD = os.environ.get("KOVA_BUILD_DIR", os.path.join(SOURCE, "build"))
 SANITIZED = os.environ.get("KOVA_SANITIZE", "none") != "none"
 SANITIZER_REPORT = re.compile(r"ERROR: \w*Sanitizer|WARNING: ThreadSanitizer|runtime error:")
 
+# Loops of each agent that does not say itself: every test can be run with more than one.
+THREADS = int(os.environ.get("KOVA_TEST_THREADS", "1"))
+
 # A sanitized program is several times slower, and so is a machine that does other things meanwhile.
 PATIENCE = 60.0 if SANITIZED else 20.0
 
@@ -220,6 +223,7 @@ class Agent(Process):
         config.setdefault("listen", {"resp": f"127.0.0.1:{free_port()}", "http": f"127.0.0.1:{free_port()}"})
         config.setdefault("state_dir", os.path.join(directory, "state"))
         config.setdefault("redis", {"mode": "embedded"})
+        config.setdefault("threads", THREADS)
         self.config = config
         self.resp_address = _host_port(config["listen"].get("resp"))
         self.http_address = _host_port(config["listen"].get("http"))

@@ -93,6 +93,7 @@ Test(edge_conf, an_empty_file_gives_the_defaults)
 	cr_expect_eq(conf.redis.timeout_ms, 50);
 	cr_expect_eq(conf.redis.connect_timeout_ms, 1000);
 	cr_expect_null(conf.redis.url);
+	cr_expect_eq(conf.threads, 1);
 	cr_expect_null(conf.redis.password);
 	cr_expect(json_is_array(conf.policies) && json_is_array(conf.overrides));
 	edge_conf_release(&conf);
@@ -109,7 +110,7 @@ Test(edge_conf, everything_given)
 	file("c.pem", "x");
 	file("k.pem", "x");
 	load(&conf,
-	     "{\"node\":\"worker-17\",\"region\":\"eu-west\",\"threads\":1,\"insecure\":true,"
+	     "{\"node\":\"worker-17\",\"region\":\"eu-west\",\"threads\":4,\"insecure\":true,"
 	     "\"listen\":{\"resp\":\"0.0.0.0:1\",\"http\":null,\"unix\":\"run/a.sock\"},"
 	     "\"auth\":{\"tokens_file\":\"tokens\"},\"state_dir\":\"/var/lib/kova\","
 	     "\"redis\":{\"mode\":\"sentinel\",\"master\":\"m\",\"sentinels\":[\"a:1\",\"[::1]:2\"]"
@@ -120,6 +121,7 @@ Test(edge_conf, everything_given)
 	     "\"overrides\":[{\"policy\":\"a\",\"key\":\"k\",\"banned\":true}]}");
 	cr_expect_str_eq(conf.node, "worker-17");
 	cr_expect_str_eq(conf.region, "eu-west");
+	cr_expect_eq(conf.threads, 4);
 	cr_expect_str_eq(conf.listen_resp, "0.0.0.0:1");
 	cr_expect_null(conf.listen_http);
 	is_in(conf.listen_unix, "run/a.sock", "unix");
