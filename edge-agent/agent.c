@@ -59,7 +59,7 @@ struct agent_life {
 		kova_status status;
 		bool busy, again;
 		struct tour tour;
-		struct control_state *state; /* referenced */
+		struct control_state *was, *state; /* referenced: in force before, and now */
 	} reload;
 };
 
@@ -206,6 +206,20 @@ static void visit_follow(struct tour *t, struct agent *a)
 	control_follow(a->control, l->reload.state);
 }
 
+/* In a thread, and not on the loop that happens to be the last to let go: a large state takes its time. */
+static void release_was(uv_work_t *work)
+{
+	struct agent_life *l = work->data;
+
+	control_state_unref(l->reload.was);
+}
+
+static void on_was_released(uv_work_t *work, int cancelled)
+{
+	(void)cancelled; /* nobody cancels */
+	reload_ended(work->data);
+}
+
 static void on_followed(struct tour *t)
 {
 	struct agent_life *l = life_of_tour(t);
@@ -213,7 +227,7 @@ static void on_followed(struct tour *t)
 	control_state_unref(l->reload.state);
 	if (l->reload.status == KOVA_OK)
 		log_event(LOG_INFO, "reloaded", "policies and overrides are in force");
-	reload_ended(l);
+	uv_queue_work(&l->loop, &l->reload.work, release_was, on_was_released);
 }
 
 static void on_reloaded(kova_status status, const struct control_error *error, void *data)
@@ -225,6 +239,7 @@ static void on_reloaded(kova_status status, const struct control_error *error, v
 		log_event(LOG_ERROR, "reload_failed", "nothing was changed",
 			  LOG_TEXT_FIELD("why", error->text));
 	if (l->step != AGENT_RUNNING) {
+		control_state_unref(l->reload.was);
 		reload_ended(l);
 		return;
 	}
@@ -257,6 +272,7 @@ static void on_read_again(uv_work_t *work, int cancelled)
 
 	if (tokens_ok) {
 		warn_of_restart(&l->conf, conf);
+		l->reload.was = control_snapshot(l->control);
 		control_reload_async(l->control, &l->loop, conf->policies, conf->overrides,
 				     on_reloaded, l);
 	}
@@ -391,7 +407,7 @@ static void start_serving(struct agent_life *l, const struct redis_conf *redis)
 	if (start_workers(l, redis))
 		uv_timer_start(&l->timer, on_start_timer, 0, START_POLL_MS);
 	else
-		fail(l, KOVA_EIO, "the store can't be used, or memory is out",
+		fail(l, KOVA_EIO, "the store can't be used, or memory or open files are out",
 		     "see the lines before");
 }
 
