@@ -67,6 +67,7 @@ struct engine *engine_new(uv_loop_t *loop, struct control *control, struct redis
 		free(e);
 		return NULL;
 	}
+	region_share(e->region, e->loops);
 	control_on_change(control, on_catalogue_changed, e);
 	durables_prepare(e->durables, control_catalogue(control));
 	return e;

@@ -5,7 +5,8 @@
  *
  * To a server that is no Cluster at most CALLS_IN_FLIGHT calls are out at a time; the other batches wait. So they are
  * small without load and grow with it, and what is asked beyond what Redis can do waits here: a call's time-out
- * is about that call alone, and a flood is not mistaken for a server that is away.
+ * is about that call alone, and a flood is not mistaken for a server that is away. Of several loops each has one call out,
+ * and a smaller one, so that all of them together ask for no more at once.
  *
  * Failures: NOSCRIPT (nothing was done): sent again with the body. Any other error reply: KOVA_EREPLY (NOPERM and
  * the like: the store is told to find out when we may again). A reply
@@ -26,8 +27,9 @@ enum {
 	SLOTS = 16384,
 	CLOCK_LEAP_US = 100000,
 	CALLS_IN_FLIGHT = 2,
-	CALL_CHECKS_MAX = 256, /* Redis does nothing else meanwhile: some milliseconds */
-	SPARE_MAX = 32,        /* batches that are kept for later, with their memory */
+	CALL_CHECKS_MAX = 256,  /* Redis does nothing else meanwhile: some milliseconds */
+	CALL_CHECKS_LEAST = 32, /* of a share: smaller calls would cost Redis more a check */
+	SPARE_MAX = 32,         /* batches that are kept for later, with their memory */
 };
 
 struct batch {
@@ -60,6 +62,7 @@ struct region {
 	struct batch *spare;        /* free list */
 	unsigned n_spare;
 	unsigned in_flight; /* calls without a reply */
+	unsigned in_flight_max, checks_max;
 	uint64_t nonce;
 	int64_t clock_offset_us; /* Redis's clock − local steady clock */
 	bool clock_heard;
@@ -285,7 +288,7 @@ static struct batch *queue_pop(struct region *r)
 
 static void send_waiting(struct region *r)
 {
-	while (r->first != NULL && (r->by_slot || r->in_flight < CALLS_IN_FLIGHT))
+	while (r->first != NULL && (r->by_slot || r->in_flight < r->in_flight_max))
 		batch_send(queue_pop(r));
 }
 
@@ -300,14 +303,14 @@ static void on_before_poll(uv_prepare_t *h)
 }
 
 /* A chained operation is in the batch of the one before it, whatever that makes of the call. */
-static bool has_room(const struct batch *b, const struct script_op *op, unsigned n_after)
+static bool has_room(const struct region *r, const struct batch *b, const struct script_op *op,
+		     unsigned n_after)
 {
 	uint32_t n = script_batch_ops(b->script);
 
 	if (n + 1 + n_after > SCRIPT_OPS_MAX)
 		return false;
-	return n == 0 || op->chained ||
-	       b->n_checks + op->n_checks * (1 + n_after) <= CALL_CHECKS_MAX;
+	return n == 0 || op->chained || b->n_checks + op->n_checks * (1 + n_after) <= r->checks_max;
 }
 
 static struct batch *open_batch(struct region *r, uint16_t slot, const struct script_op *op,
@@ -315,7 +318,7 @@ static struct batch *open_batch(struct region *r, uint16_t slot, const struct sc
 {
 	struct batch **place = open_place(r, slot);
 
-	if (*place != NULL && !has_room(*place, op, n_after)) {
+	if (*place != NULL && !has_room(r, *place, op, n_after)) {
 		*place = NULL;
 		if (!r->by_slot)
 			send_waiting(r); /* Redis works while we go on */
@@ -402,6 +405,8 @@ struct region *region_new(uv_loop_t *loop, struct redis_store *store)
 	r->store = store;
 	r->store_open = true;
 	r->end = &r->first;
+	r->in_flight_max = CALLS_IN_FLIGHT;
+	r->checks_max = CALL_CHECKS_MAX;
 	r->by_slot = redis_store_is_cluster(store);
 	r->open_of = calloc(r->by_slot ? SLOTS : 1, sizeof(struct batch *));
 	if (r->open_of == NULL) {
@@ -418,6 +423,16 @@ struct region *region_new(uv_loop_t *loop, struct redis_store *store)
 	uv_unref((uv_handle_t *)&r->after_poll);
 	uv_unref((uv_handle_t *)&r->before_poll);
 	return r;
+}
+
+void region_share(struct region *r, unsigned loops)
+{
+	unsigned checks = CALLS_IN_FLIGHT * CALL_CHECKS_MAX / loops;
+
+	if (loops == 1)
+		return;
+	r->in_flight_max = 1;
+	r->checks_max = checks > CALL_CHECKS_LEAST ? checks : CALL_CHECKS_LEAST;
 }
 
 void region_close(struct region *r, void (*on_closed)(void *data), void *data)

@@ -21,6 +21,8 @@ typedef void region_answer(kova_status status, const struct script_answer *answe
 
 /* `store` is owned from here on. NULL: out of memory. */
 struct region *region_new(uv_loop_t *loop, struct redis_store *store);
+/* It is one of `loops` regions of this agent that ask the same store: each asks for less at once. Before it is used. */
+void region_share(struct region *r, unsigned loops);
 
 /* Ends every operation in progress (KOVA_ECLOSED) before it returns; frees itself when its handles and
  * the store's are gone, and then calls `on_closed` (may be NULL). */

@@ -267,6 +267,24 @@ class Away(Threads):
         harness.wait_for(lambda: [line["event"] for line in agent.log_lines()].count("outage_ended") == 1, "said once")
 
 
+class Flood(Threads):
+    def test_all_loops_ask_for_no_more_at_once_than_one(self):
+        """Redis is given 512 checks at once, by however many loops (32 each at least), so no call waits long for others."""
+        levels = [{"name": f"l{i}", "limit": 1000000, "per": "1h"} for i in range(8)]
+        for threads, most in ((1, 32), (4, 16), (16, 4)):
+            agent = self.start({"name": "deep", "algorithm": "sliding-window", "levels": levels}, threads=threads)
+            probes = self.connections(agent, 16)
+            for probe in probes:
+                probe.send_raw(b"".join(probe.encode("KOVA.TAKE", "deep", f"k{i}/b/c/d/e/f/g/h") for i in range(100)))
+            self.assertEqual({probe.read()[5] for probe in probes for _ in range(100)}, {"ok"})
+            operations = self.metric(agent, "kova_script_operations_total")
+            self.assertGreaterEqual(operations, 1600)
+            quotient = operations / self.metric(agent, "kova_script_calls_total")
+            self.assertLessEqual(quotient, most)
+            self.assertGreater(quotient, most / 4, "calls are as large as they may be")
+            self.assertEqual(agent.stop(), 0)
+
+
 class Start(Threads):
     def test_a_store_that_is_not_there(self):
         agent = self.start(LOCAL, redis={"mode": "standalone", "url": f"redis://127.0.0.1:{harness.free_port()}"})
