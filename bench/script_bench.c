@@ -289,7 +289,9 @@ static void measure_codec(void)
 			if (script_batch_add(rig.batch, &op, 0) != KOVA_OK)
 				abort();
 		}
-		script_batch_command(rig.batch, false, (uint64_t)i);
+		script_batch_command(
+			rig.batch, false,
+			&(struct script_call){.stamp = (uint64_t)i, .latest_us = LIMIT_FOREVER_US});
 	}
 	printf("\nwriting: %.0f ns a decision",
 	       (now_s(CLOCK_PROCESS_CPUTIME_ID) - started) / (CALLS * N) * 1e9);
@@ -304,7 +306,7 @@ static void measure_codec(void)
 	for (int i = 0; i < CALLS; i++) {
 		struct script_reader r;
 
-		if (script_reader_init(&r, rig.reply.text, rig.nonce, N) != KOVA_OK)
+		if (script_reader_init(&r, rig.reply.text, rig.stamp, N) != KOVA_OK)
 			abort();
 		for (unsigned j = 0; j < N; j++)
 			if (script_reader_next(&r, &answer[j]) != KOVA_OK)

@@ -593,7 +593,7 @@ static bool open_region(struct durable *d, const struct redis_conf *conf)
 	d->confirmer =
 		confirmer_new(d->store, d->wanted, d->timeout_ms, conf->mode == REDIS_EMBEDDED);
 	if (d->confirmer != NULL)
-		d->region = region_new(d->loop, d->store);
+		d->region = region_new(d->loop, d->store, &patient);
 	if (d->region == NULL)
 		redis_store_close(d->store, NULL, NULL);
 	return d->region != NULL;

@@ -309,6 +309,7 @@ static void fill(struct copier *c, const struct edge_fields *f, const json_t *ro
 	tokens_check(c, conf->tokens_file);
 	conf->state_dir = f->state_dir != NULL ? copy_path(c, f->state_dir) : default_state_dir(c);
 	fill_redis(c, &f->redis, &conf->redis);
+	conf->redis.max_skew_ms = (uint64_t)f->clock.max_skew;
 	conf->policies = copy_list(c, root, "policies");
 	conf->overrides = copy_list(c, root, "overrides");
 }

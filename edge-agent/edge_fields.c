@@ -2,6 +2,7 @@
 
 #include <stddef.h>
 
+#include "core/clock_offset.h"
 #include "option_table.h"
 #include "policy_fields.h"
 
@@ -134,6 +135,24 @@ static const struct conf_table redis_table = {
 	.n_options = COUNT(redis_options),
 };
 
+static const struct conf_option clock_options[] = {
+	{.name = "max_skew",
+	 .type = CONF_DURATION,
+	 .at = 0,
+	 .fallback = "250ms",
+	 .min = CLOCK_SKEW_MIN_MS,
+	 .max = CLOCK_SKEW_MAX_MS,
+	 .text = "where this agent's clock and Redis's differ by more, for certain, its calls "
+		 "refill nothing"},
+};
+
+static const struct conf_table clock_table = {
+	.title = "`clock`",
+	.text = "How far clocks may differ. What happens where they do: [Clocks](clocks.md).",
+	.options = clock_options,
+	.n_options = COUNT(clock_options),
+};
+
 static const struct conf_option edge_options[] = {
 	{.name = "node",
 	 .type = CONF_NAME,
@@ -197,7 +216,11 @@ static const struct conf_option edge_options[] = {
 	LATER("gossip"),
 	LATER("regions"),
 	LATER("pools"),
-	LATER("clock"),
+	{.name = "clock",
+	 .type = CONF_OBJECT,
+	 .at = offsetof(struct edge_fields, clock),
+	 .table = &clock_table,
+	 .text = "how far clocks may differ"},
 };
 
 const struct conf_table edge_table = {

@@ -26,6 +26,9 @@ struct edge_fields {
 	bool insecure;
 	const char *state_dir;
 	struct redis_fields redis;
+	struct {
+		int64_t max_skew; /* ms */
+	} clock;
 	const json_t *policies, *overrides; /* NULL: none */
 };
 

@@ -54,7 +54,7 @@ struct engine *engine_new(uv_loop_t *loop, struct control *control, struct redis
 		e->heartbeat =
 			e->first != NULL ? e->first->heartbeat : heartbeat_start(loop, store);
 	if (e->heartbeat != NULL)
-		e->region = region_new(loop, store);
+		e->region = region_new(loop, store, conf);
 	if (e->region == NULL) {
 		if (e->first == NULL) {
 			heartbeat_stop(e->heartbeat);
@@ -173,6 +173,11 @@ struct redis_counters engine_redis_counters(const struct engine *e)
 
 	durables_count(e->durables, &redis, &region);
 	return redis;
+}
+
+const struct region_clock *engine_clock(const struct engine *e)
+{
+	return region_clock(e->region);
 }
 
 struct region_counters engine_region_counters(const struct engine *e)

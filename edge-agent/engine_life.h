@@ -48,6 +48,8 @@ void engine_close(struct engine *e, void (*on_closed)(void *data), void *data);
 struct redis_counters engine_redis_counters(const struct engine *e);
 struct leases_counters engine_leases_counters(const struct engine *e);
 struct region_counters engine_region_counters(const struct engine *e);
+/* The clocks of its region; borrowed. */
+const struct region_clock *engine_clock(const struct engine *e);
 /* Refusals in an outage because too many keys were asked for to keep them apart; told by the first engine for all. */
 uint64_t engine_outage_full(const struct engine *e);
 

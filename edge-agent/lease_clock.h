@@ -4,14 +4,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/clock_offset.h"
+
 struct lease_clock {
-	uint64_t now_us;                /* CLOCK_BOOTTIME, when last read */
-	bool is_old;                    /* to be read anew: set once a batch of requests */
-	uint64_t wall_us, wall_read_us; /* the wall clock, read when now_us was this */
+	uint64_t now_us; /* CLOCK_BOOTTIME, when last read */
+	bool is_old;     /* to be read anew: set once a batch of requests */
 	uint64_t wall_leaps;
-	int64_t wall_offset_us; /* wall clock − now_us, when last looked at */
+	struct clock_reading read; /* both clocks then */
 };
 
 uint64_t lease_clock_now_us(struct lease_clock *c);
-/* The wall clock, µs since the epoch, read once a batch as well, and only when asked for. */
+/* The wall clock then, µs since the epoch. */
 uint64_t lease_clock_wall_us(struct lease_clock *c);

@@ -1,5 +1,6 @@
 #include "ops.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -82,6 +83,22 @@ static void add_health(struct ops_totals *t, const struct engine_health *h)
 	sum->requests += h->requests;
 }
 
+static void add_clock(struct ops_totals *t, const struct region_clock *c)
+{
+	for (unsigned i = 0; i < c->n_shards; i++) {
+		const struct region_skew skew = region_clock_skew(c, i);
+
+		t->clock_differs = t->clock_differs || skew.refused;
+		if (i >= OPS_CLOCKS_MAX)
+			continue;
+		if (i >= t->n_skew)
+			t->n_skew = i + 1;
+		region_clock_peer(c, i, t->peer[i]);
+		if (skew.known && (!t->skew[i].known || llabs(skew.us) > llabs(t->skew[i].us)))
+			t->skew[i] = skew;
+	}
+}
+
 static void add_latency(struct metrics_histogram *sum, const struct metrics_histogram *h)
 {
 	for (unsigned i = 0; i <= METRICS_BUCKETS; i++)
@@ -124,6 +141,7 @@ void ops_add(const struct agent *a, struct ops_totals *t)
 	ADD_NUMBERS(&t->region, region);
 	ADD_NUMBERS(&t->leases, leases);
 	add_health(t, &health);
+	add_clock(t, engine_clock(a->engine));
 	t->outage_full += engine_outage_full(a->engine);
 	t->draining = t->draining || a->draining;
 	t->started_s = a->ops.started_s;
@@ -141,16 +159,28 @@ void ops_add(const struct agent *a, struct ops_totals *t)
 bool ops_ready(const struct ops_totals *t, struct buf *ret_json)
 {
 	const struct engine_health *health = &t->health;
-	const bool redis = t->shards_down > 0, durability = t->durable_shards_down > 0;
-	const char *status = t->draining ? "draining" : redis || durability ? "degraded" : "ready";
+	const struct {
+		const char *name;
+		bool is_degraded;
+	} parts[] = {{"redis", t->shards_down > 0},
+		     {"durability", t->durable_shards_down > 0},
+		     {"clock", t->clock_differs}};
+	struct buf names = {0};
 
+	for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+		if (parts[i].is_degraded)
+			buf_printf(&names, "%s\"%s\"", names.len > 0 ? "," : "", parts[i].name);
 	buf_printf(ret_json,
-		   "{\"status\":\"%s\",\"degraded\":[%s%s%s],"
+		   "{\"status\":\"%s\",\"degraded\":[%.*s],"
 		   "\"redis\":{\"shards\":%u,\"up\":%u},"
 		   "\"waiters\":%llu,\"requests\":%llu}\n",
-		   status, redis ? "\"redis\"" : "", redis && durability ? "," : "",
-		   durability ? "\"durability\"" : "", health->shards, health->shards_up,
-		   (unsigned long long)health->waiters, (unsigned long long)health->requests);
+		   t->draining     ? "draining"
+		   : names.len > 0 ? "degraded"
+				   : "ready",
+		   (int)names.len, names.len > 0 ? names.ptr : "", health->shards,
+		   health->shards_up, (unsigned long long)health->waiters,
+		   (unsigned long long)health->requests);
+	buf_release(&names);
 	return !t->draining;
 }
 

@@ -64,6 +64,9 @@ struct ops_policies {
 	struct ops_policy of[OPS_POLICIES_MAX + 1];
 };
 
+/* Shards whose clocks metrics tell; those beyond count for /readyz only. */
+enum { OPS_CLOCKS_MAX = 64 };
+
 /* What the loops add up to. All zeros at first. */
 struct ops_totals {
 	struct redis_counters redis;
@@ -71,6 +74,10 @@ struct ops_totals {
 	struct leases_counters leases;
 	struct engine_health health; /* shards: of the store, the same for every loop */
 	unsigned shards_down, durable_shards_down;
+	struct region_skew skew[OPS_CLOCKS_MAX]; /* the furthest that a loop knows */
+	char peer[OPS_CLOCKS_MAX][REGION_PEER_BYTES];
+	unsigned n_skew;
+	bool clock_differs; /* the clock of some shard and ours, as of its last answer */
 	uint64_t outage_full;
 	bool draining;
 	double started_s;

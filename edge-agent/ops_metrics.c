@@ -134,6 +134,12 @@ static void collect_store(struct metrics_writer *w, const void *totals)
 		 t->leases.returned},
 		{"kova_redis_out_of_step", "Replies that belonged to another call.",
 		 t->region.out_of_step},
+		{"kova_clock_skew_refusals",
+		 "Calls in which nothing was refilled, because the clocks differ.",
+		 t->region.refills_refused},
+		{"kova_clock_leaps",
+		 "How often a store's clock, or this agent's, was found to have been set.",
+		 t->region.clock_leaps},
 	};
 
 	for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++)
@@ -163,6 +169,20 @@ static void collect_engine(struct metrics_writer *w, const void *totals)
 	write_number(w, "kova_outage_keys_full", METRIC_COUNTER, NULL,
 		     "Refusals in an outage because too many keys were asked for.",
 		     (double)t->outage_full);
+}
+
+static void collect_clock(struct metrics_writer *w, const void *totals)
+{
+	const struct ops_totals *t = totals;
+
+	metrics_family(w, "kova_clock_skew_seconds", METRIC_GAUGE, "seconds",
+		       "A store's clock minus this agent's, as far as calls and answers tell.");
+	for (unsigned i = 0; i < t->n_skew; i++) {
+		const struct metric_label label = {"peer", t->peer[i]};
+
+		if (t->skew[i].known)
+			metrics_sample(w, &label, 1, (double)t->skew[i].us / 1e6);
+	}
 }
 
 static void collect_latency(struct metrics_writer *w, const void *totals)
@@ -292,8 +312,8 @@ static void collect_connections(struct metrics_writer *w, const void *totals)
 void ops_metrics(const struct ops_totals *t, struct buf *out, bool openmetrics)
 {
 	static metrics_collector *const collectors[] = {
-		collect_build,   collect_policies, collect_store,       collect_engine,
-		collect_latency, collect_process,  collect_connections,
+		collect_build, collect_policies, collect_store,   collect_engine,
+		collect_clock, collect_latency,  collect_process, collect_connections,
 	};
 
 	metrics_write(out, openmetrics, collectors, sizeof collectors / sizeof collectors[0], t);

@@ -10,7 +10,7 @@
  *
  * Failures: NOSCRIPT (nothing was done): sent again with the body. Any other error reply: KOVA_EREPLY (NOPERM and
  * the like: the store is told to find out when we may again). A reply
- * that is not this call's, by its nonce, means that the stream lost one: the connection is dropped. No connection, no
+ * that is not this call's, by its stamp, means that the stream lost one: the connection is dropped. No connection, no
  * answer in time: the store's status. Every path ends in batch_fail() or batch_answer(), exactly once.
  */
 #include "region.h"
@@ -25,7 +25,6 @@
 
 enum {
 	SLOTS = 16384,
-	CLOCK_LEAP_US = 100000,
 	CALLS_IN_FLIGHT = 2,
 	CALL_CHECKS_MAX = 256,  /* Redis does nothing else meanwhile: some milliseconds */
 	CALL_CHECKS_LEAST = 32, /* of a share: smaller calls would cost Redis more a check */
@@ -37,7 +36,9 @@ struct batch {
 	struct batch *next; /* in the free list or the queue */
 	struct script_batch *script;
 	uint32_t n_checks; /* of all operations */
-	uint64_t nonce;
+	uint64_t stamp;
+	unsigned shard;            /* that was asked ... */
+	struct clock_reading sent; /* ... and when */
 	uint16_t slot;
 	bool with_body;
 	struct {
@@ -63,27 +64,23 @@ struct region {
 	unsigned n_spare;
 	unsigned in_flight; /* calls without a reply */
 	unsigned in_flight_max, checks_max;
-	uint64_t nonce;
-	int64_t clock_offset_us; /* Redis's clock − local steady clock */
-	bool clock_heard;
-	uint64_t clock_leaps;
+	struct region_clock clock;
 	struct region_counters counters;
 };
 
-static uint64_t steady_us(void)
-{
-	return uv_hrtime() / 1000;
-}
-
 uint64_t region_now_us(const struct region *r)
 {
-	uv_timeval64_t wall;
+	return region_clock_now_us(&r->clock);
+}
 
-	if (r->clock_heard)
-		return (uint64_t)((int64_t)steady_us() + r->clock_offset_us);
-	if (uv_gettimeofday(&wall) != 0)
-		return 0;
-	return (uint64_t)wall.tv_sec * 1000000 + (uint64_t)wall.tv_usec;
+uint64_t region_clock_leaps(const struct region *r)
+{
+	return r->clock.leaps;
+}
+
+const struct region_clock *region_clock(const struct region *r)
+{
+	return &r->clock;
 }
 
 bool region_by_slot(const struct region *r)
@@ -108,7 +105,11 @@ struct redis_store *region_store(const struct region *r)
 
 struct region_counters region_counters(const struct region *r)
 {
-	return r->counters;
+	struct region_counters n = r->counters;
+
+	n.refills_refused = r->clock.refusals;
+	n.clock_leaps = r->clock.leaps;
+	return n;
 }
 
 /* ---- Batches ---- */
@@ -167,33 +168,17 @@ static void batch_fail(struct batch *b, kova_status status)
 	batch_recycle(b);
 }
 
-/* An answer is under way for some time, but not for as long as CLOCK_LEAP_US unless Redis is in trouble. */
-static void hear_clock(struct region *r, uint64_t now_us)
-{
-	int64_t offset_us = (int64_t)now_us - (int64_t)steady_us();
-
-	if (r->clock_heard && (offset_us - r->clock_offset_us > CLOCK_LEAP_US ||
-			       offset_us - r->clock_offset_us < -CLOCK_LEAP_US))
-		r->clock_leaps++;
-	r->clock_offset_us = offset_us;
-	r->clock_heard = true;
-}
-
-uint64_t region_clock_leaps(const struct region *r)
-{
-	return r->clock_leaps;
-}
-
 /* Answers each operation; those that a malformed reply does not reach fail. */
 static kova_status batch_answer(struct batch *b, struct slice reply)
 {
 	struct script_reader reader;
 	struct script_answer answer;
 	uint32_t n = script_batch_ops(b->script), i;
-	kova_status status = script_reader_init(&reader, reply, b->nonce, n);
+	kova_status status = script_reader_init(&reader, reply, b->stamp, n);
 
 	if (status == KOVA_OK)
-		hear_clock(b->region, reader.now_us);
+		region_clock_hear(&b->region->clock, b->shard, &b->sent, reader.now_us,
+				  reader.refill_refused);
 	for (i = 0; i < n && status == KOVA_OK; i++) {
 		status = script_reader_next(&reader, &answer);
 		b->op[i].on_answer(status, status == KOVA_OK ? &answer : NULL, b->op[i].data);
@@ -256,10 +241,12 @@ static void batch_send(struct batch *b)
 		batch_recycle(b);
 		return;
 	}
-	b->nonce = ++r->nonce;
+	b->shard = redis_store_shard(r->store, b->slot);
 
-	struct slice command = script_batch_command(b->script, b->with_body, b->nonce);
+	struct script_call call = region_clock_call(&r->clock, b->shard, &b->sent);
+	struct slice command = script_batch_command(b->script, b->with_body, &call);
 
+	b->stamp = call.stamp;
 	if (command.ptr == NULL) {
 		batch_fail(b, KOVA_ENOMEM);
 		return;
@@ -374,6 +361,7 @@ static void region_gone(struct region *r)
 		batch_free(b);
 	}
 	free(r->open_of);
+	region_clock_release(&r->clock);
 	if (r->on_closed != NULL)
 		r->on_closed(r->closed_data);
 	free(r);
@@ -395,7 +383,7 @@ static void on_store_closed(void *data)
 	region_gone(r);
 }
 
-struct region *region_new(uv_loop_t *loop, struct redis_store *store)
+struct region *region_new(uv_loop_t *loop, struct redis_store *store, const struct redis_conf *conf)
 {
 	struct region *r = calloc(1, sizeof *r);
 
@@ -408,6 +396,7 @@ struct region *region_new(uv_loop_t *loop, struct redis_store *store)
 	r->in_flight_max = CALLS_IN_FLIGHT;
 	r->checks_max = CALL_CHECKS_MAX;
 	r->by_slot = redis_store_is_cluster(store);
+	region_clock_init(&r->clock, conf->max_skew_ms, conf->timeout_ms, r->by_slot);
 	r->open_of = calloc(r->by_slot ? SLOTS : 1, sizeof(struct batch *));
 	if (r->open_of == NULL) {
 		free(r);

@@ -10,6 +10,7 @@
 
 #include "core/script.h"
 #include "io/redis_store.h"
+#include "region_clock.h"
 
 struct region;
 
@@ -19,8 +20,9 @@ struct region;
  */
 typedef void region_answer(kova_status status, const struct script_answer *answer, void *data);
 
-/* `store` is owned from here on. NULL: out of memory. */
-struct region *region_new(uv_loop_t *loop, struct redis_store *store);
+/* `store` is owned from here on; `conf` is what it was made by. NULL: out of memory. */
+struct region *region_new(uv_loop_t *loop, struct redis_store *store,
+			  const struct redis_conf *conf);
 /* It is one of `loops` regions of this agent that ask the same store: each asks for less at once. Before it is used. */
 void region_share(struct region *r, unsigned loops);
 
@@ -49,8 +51,10 @@ void region_submit(struct region *r, uint16_t slot, const struct script_op *op, 
  * anything was heard, the local wall clock. For choices that Redis checks again. */
 uint64_t region_now_us(const struct region *r);
 
-/* How often Redis's clock was found to have leapt: what was computed from it before is no longer good. */
+/* How often Redis's clock or ours was found to have been set: what was computed from them before is no longer good. */
 uint64_t region_clock_leaps(const struct region *r);
+
+const struct region_clock *region_clock(const struct region *r);
 
 struct redis_store *region_store(const struct region *r);
 
@@ -58,5 +62,8 @@ struct region_counters {
 	uint64_t calls, operations; /* script calls sent, operations in them */
 	uint64_t out_of_step;       /* replies that belonged to another call */
 	uint64_t script_loads;      /* NOSCRIPT: sent again with the body */
+	uint64_t
+		refills_refused; /* calls in which nothing was refilled, because the clocks differ */
+	uint64_t clock_leaps;    /* region_clock_leaps() */
 };
 struct region_counters region_counters(const struct region *r);

@@ -7,6 +7,8 @@
 --
 -- State    '>I7I5': start of the window (µs), what was taken in it; then of each lease that is outstanding its id (8 bytes),
 --          '>I4I7': amount and end. A start later than now's window (the clock went back) still counts.
+-- In doubt what was taken in the window before goes on counting beside what is taken in the new one, at the end of the state
+--          as '>I5', until somebody sees the new one without doubt.
 -- Lease    counted as taken from the start; lies within the window; only a return gives back what it left.
 -- Limit    {N, e0, e1, e2, e3}: ascending edges, µs
 -- Expires  60 s after the window's end
@@ -25,7 +27,7 @@ end
 -- Those that have not ended, and what is outstanding of them.
 local function calendar_leases(text)
   local leases, outstanding = {}, 0
-  for at_byte = 13, #text, LEASE_BYTES do
+  for at_byte = 13, #text - 18, LEASE_BYTES do
     local id, amount, stop = unpack_fields('>c8I4I7', text, at_byte)
     if stop > now then
       lease_insert(leases, id, amount, stop)
@@ -37,8 +39,13 @@ end
 
 local function calendar_load(key, text, l)
   local start, stop = calendar_window(l, now)
-  if text and #text >= 12 and (#text - 12) % LEASE_BYTES == 0 then
+  local before = 0
+  local rest = text and #text >= 12 and (#text - 12) % LEASE_BYTES
+  if rest == 0 or rest == 5 then
     local was, used = unpack_fields('>I7I5', text)
+    if rest == 5 and (doubted or was > start) then
+      before = unpack_fields('>I5', text, #text - 4)
+    end
     if was >= start then
       local leases, outstanding = calendar_leases(text)
       stop = l[5]
@@ -48,17 +55,18 @@ local function calendar_load(key, text, l)
           break
         end
       end
-      return {start = was, stop = stop, used = used, leases = leases, outstanding = outstanding}
+      return {start = was, stop = stop, used = used, before = before, leases = leases, outstanding = outstanding}
     end
+    before = doubted and before + used or 0
   end
-  return {start = start, stop = stop, used = 0, leases = {}, outstanding = 0}
+  return {start = start, stop = stop, used = 0, before = before, leases = {}, outstanding = 0}
 end
 
 local function calendar_wait(s, l, cost)
-  if s.used + cost <= l[1] then
+  if s.used + s.before + cost <= l[1] then
     return 0
   end
-  return cost > l[1] and -1 or s.stop - now
+  return cost > l[1] and -1 or s.before > 0 and later(0) or s.stop - now
 end
 
 local function calendar_give(s, l, cost, stamp)
@@ -72,18 +80,22 @@ local function calendar_give(s, l, cost, stamp)
 end
 
 local function calendar_left(s, l)
-  local left = l[1] - s.used
-  return left > 0 and left or 0, l[1] == 0 and -1 or s.used > 0 and s.stop - now or 0, s.stop - now
+  local used = s.used + s.before
+  local left = l[1] - used
+  return left > 0 and left or 0, l[1] == 0 and -1 or used > 0 and s.stop - now or 0, s.stop - now
 end
 
 local function calendar_save(key, s, l)
-  if s.used == 0 then
+  if s.used + s.before == 0 then
     return call('DEL', key)
   end
   local text = pack_fields('>I7I5', s.start, s.used)
   for i = 1, #s.leases do
     local lease = s.leases[i]
     text = text .. lease.id .. pack_fields('>I4I7', lease.amount, lease.stop)
+  end
+  if s.before > 0 then
+    text = text .. pack_fields('>I5', s.before)
   end
   call('SET', key, text, 'PXAT', expiry_text(s.stop))
 end
@@ -118,7 +130,7 @@ algorithms[4] = {
   holds = function(s) return s.used - s.outstanding end,
   left = calendar_left,
   save = calendar_save,
-  room = function(s, l) return l[1] - s.used end,
+  room = function(s, l) return l[1] - s.used - s.before end,
   leasable = calendar_leasable,
   lease = calendar_lease,
   unlease = calendar_unlease,

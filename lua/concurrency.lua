@@ -1,10 +1,11 @@
--- Concurrency: at most N permits at any instant; each ends by itself after `hold`, or when it is released.
+-- Concurrency: at most N permits at any instant; each ends by itself after `hold`, or when it is released. In doubt none
+-- ends by itself.
 --
 -- Why atomic: the live permits are counted and one is added in one step.
 --
 -- State    a log as in sliding_window.lua. Score: the µs at which the permit ends. Member: the permit's name, with
 --          ':<weight>' when it stands for more than one. A take without a permit's name (a plan's TAKE) gets one of its
---          own, '~<nonce>.<operation>.<check>', which nobody can release: it ends after `hold`.
+--          own, '~<stamp>.<operation>.<check>', which nobody can release: it ends after `hold`.
 -- Limit    {N, hold}; N 0 denies all
 -- Expires  60 s after the last permit ends
 -- Twin     lib/core/concurrency.c
@@ -36,9 +37,14 @@ local function concurrency_untake(s, l, cost)
   s.new[n], s.before_new[n] = nil, nil
 end
 
-local function concurrency_remove(s, member, weight)
+-- When a permit that is held ends.
+local function concurrency_stop(s, member)
   local stop = tonumber(call('ZSCORE', s.key, member) or nil)
-  if not stop or stop <= now then
+  return stop and (stop > now or doubted) and stop or nil
+end
+
+local function concurrency_remove(s, member, weight)
+  if not concurrency_stop(s, member) then
     return 0
   end
   call('ZREM', s.key, member)
@@ -67,8 +73,8 @@ end
 
 local function concurrency_renew(s, l, name, weight)
   local member = permit_member(name, weight)
-  local stop = tonumber(call('ZSCORE', s.key, member) or nil)
-  if not stop or stop <= now then
+  local stop = concurrency_stop(s, member)
+  if not stop then
     return 0
   end
   stop = now + l[2]

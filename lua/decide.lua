@@ -220,7 +220,7 @@ local function try(op, n_op)
     c.state = s
     c.wait, c.why = wait_of(c, op.kind == PEEK)
     if c.wait == 0 then
-      algorithm.take(s, c.limit, c.cost, op.permit or format('~%d.%d.%d', nonce, n_op, i))
+      algorithm.take(s, c.limit, c.cost, op.permit or format('~%d.%d.%d.%d', stamp_high, stamp, n_op, i))
       c.own = c.shares and share.take(c.shares, c.place, c.cost * 1000000)
       c.taken = true
     elseif c.shadow == 1 then
@@ -310,7 +310,7 @@ local function lease_amount(op)
 end
 
 local function leasable(op)
-  if op.hold == 0 then -- its checks don't take alike: script.c
+  if op.hold == 0 or doubted then -- its checks don't take alike: script.c
     return false
   end
   for i = 1, #op.checks do
@@ -517,14 +517,17 @@ local function lower(c, n_op, most)
   local s, l = c.state, c.limit
   if l.algorithm == 0 then
     local debt = l[1] - most * 1000000
-    if debt > s.debt then
+    if debt > s.debt and doubted then
+      leased.take(s, round_up(debt - s.debt, 1000000) * 1000000)
+      s.dirty = true
+    elseif debt > s.debt then
       s.debt, s.dirty = debt, true
     end
     return
   end
   local left = algorithms[l.algorithm].left(s, l)
   if left > most then
-    algorithms[l.algorithm].take(s, l, left - most, format('~%d.%d.%d', nonce, n_op, 1))
+    algorithms[l.algorithm].take(s, l, left - most, format('~%d.%d.%d.%d', stamp_high, stamp, n_op, 1))
     s.dirty = true
   end
 end
@@ -561,7 +564,7 @@ local function charge(op, n_op)
 end
 
 local others = {[GIVE] = give_back, [REFUND] = refund, [UNLEASE] = unlease, [FEEDBACK] = feedback, [CHARGE] = charge}
-local reply, was_refused, was_wait = {pack_fields('<dd', nonce, now)}, false, 0
+local reply, was_refused, was_wait = {pack_fields('<I2I6dB', stamp, stamp_high, now, doubted and 1 or 0)}, false, 0
 for i = 1, n_ops do
   local op = plain_ops and read_plain(i) or read_operation()
   local edge = outside_edges(op)

@@ -3,13 +3,16 @@
 -- Why atomic: the TAT is read, advanced by cost emission intervals and written back.
 --
 -- State    TAT '>I7I3' as µs and millionths, then the emission interval it was counted in, '>I7I3': under another limit
---          the same number of intervals is outstanding.
+--          the same number of intervals is outstanding. Then '>I7': when it was written.
+-- In doubt as much is outstanding as when it was written, which time stays; what is taken meanwhile is kept behind it,
+--          '>I7I3I7': span and the time of the last take. Once in doubt no more, that goes on top of what was outstanding then.
 -- Limit    {burst, interval, millionths}: the interval is rounded up, so never faster than the limit; burst 0 denies all.
 --          burst * interval is at most 100 years
 -- Expires  60 s after the TAT, rounded up to a second
 -- Twin     lib/core/gcra.c
 --
 -- Spans are pairs: whole µs and millionths of one, 0 .. 999999.
+do -- the main function may have 200 locals
 
 local function gcra_times(n, us, millionths)
   local part = n * millionths
@@ -50,26 +53,68 @@ local function gcra_count(us, millionths, interval, part, most)
   return n
 end
 
--- s.us, s.part: what is outstanding, TAT - now, never negative.
-local function gcra_load(key, text, l)
-  if not text or #text ~= 20 then
-    return {us = 0, part = 0}
+local function gcra_plus(a, a_part, b, b_part)
+  local part = a_part + b_part
+  if part >= 1000000 then
+    return a + b + 1, part - 1000000
   end
-  local us, part, interval, millionths = unpack_fields('>I7I3I7I3', text)
-  us = us - now
-  if us < 0 then
-    return {us = 0, part = 0}
+  return a + b, part
+end
+
+-- As many intervals of another limit, a part of one counted as one.
+local function gcra_recount(us, part, interval, millionths, l)
+  local n = gcra_count(us, part, interval, millionths, 1000000000)
+  local rest, rest_part = gcra_times(n, interval, millionths)
+  if rest < us or rest_part < part then
+    n = n + 1
   end
-  if (interval ~= l[2] or millionths ~= l[3]) and l[1] > 0 then
-    local n = gcra_count(us, part, interval, millionths, 1000000000)
-    local rest, rest_part = gcra_times(n, interval, millionths)
-    if rest < us or rest_part < part then
-      n = n + 1
+  return gcra_times(n < l[1] and n or l[1], l[2], l[3])
+end
+
+-- What is outstanding at `time`: the TAT `us`, `part`, and what was taken in doubt until `stop`.
+local function gcra_at(time, us, part, taken, taken_part, stop)
+  if taken + taken_part > 0 then
+    stop = stop < now and stop or now
+    if us < stop then
+      us, part = stop, 0
     end
-    us, part = gcra_times(n < l[1] and n or l[1], l[2], l[3])
-    return {us = us, part = part, changed = true}
+    us, part = gcra_plus(us, part, taken, taken_part)
   end
-  return {us = us, part = part}
+  if us < time then
+    return 0, 0
+  end
+  return us - time, part
+end
+
+-- s.us, s.part: what is outstanding, TAT - now, never negative. In doubt: s.base, s.base_part of it were when it was
+-- written, s.last.
+local function gcra_load(key, text, l)
+  if not text or (#text ~= 27 and #text ~= 44) then
+    return {us = 0, part = 0, base = 0, base_part = 0, last = now, stop = 0}
+  end
+  local us, part, interval, millionths, last = unpack_fields('>I7I3I7I3I7', text)
+  local taken, taken_part, stop = 0, 0, 0
+  if #text == 44 then
+    taken, taken_part, stop = unpack_fields('>I7I3I7', text, 28)
+  end
+  local other = (interval ~= l[2] or millionths ~= l[3]) and l[1] > 0
+  local s = {last = last, stop = stop}
+  if doubted then
+    us, part = gcra_at(last, us, part, 0, 0, 0)
+    if other then
+      us, part = gcra_recount(us, part, interval, millionths, l)
+      taken, taken_part = gcra_recount(taken, taken_part, interval, millionths, l)
+    end
+    s.base, s.base_part = us, part
+    s.us, s.part = gcra_plus(us, part, taken, taken_part)
+    return s
+  end
+  s.us, s.part = gcra_at(now, us, part, taken, taken_part, stop)
+  if other and s.us + s.part > 0 then
+    s.us, s.part = gcra_recount(s.us, s.part, interval, millionths, l)
+    s.changed = true
+  end
+  return s
 end
 
 -- What is outstanding beyond the room that `cost` needs, rounded up.
@@ -81,16 +126,11 @@ local function gcra_wait(s, l, cost)
   if us < 0 or (us == 0 and part == 0) then
     return 0
   end
-  return part > 0 and us + 1 or us
+  return later(part > 0 and us + 1 or us)
 end
 
 local function gcra_take(s, l, cost)
-  local us, part = gcra_times(cost, l[2], l[3])
-  us, part = s.us + us, s.part + part
-  if part >= 1000000 then
-    us, part = us + 1, part - 1000000
-  end
-  s.us, s.part = us, part
+  s.us, s.part = gcra_plus(s.us, s.part, gcra_times(cost, l[2], l[3]))
 end
 
 local function gcra_untake(s, l, cost)
@@ -131,7 +171,17 @@ local function gcra_save(key, s, l)
   if s.us == 0 and s.part == 0 then
     return call('DEL', key)
   end
-  call('SET', key, pack_fields('>I7I3I7I3', now + s.us, s.part, l[2], l[3]), 'PXAT', expiry_text(now + s.us))
+  local us, part, last, taken = s.us, s.part, now, ''
+  if doubted then
+    local more, more_part = gcra_minus(us, part, s.base, s.base_part)
+    if more >= 0 then
+      us, part = s.base, s.base_part
+      taken = pack_fields('>I7I3I7', more, more_part, s.stop > now and s.stop or now)
+    end
+    last = s.last
+  end
+  call('SET', key, pack_fields('>I7I3I7I3I7', last + us, part, l[2], l[3], last) .. taken, 'PXAT',
+    expiry_text(now + s.us))
 end
 
 algorithms[1] = {
@@ -144,3 +194,4 @@ algorithms[1] = {
   left = gcra_left,
   save = gcra_save,
 }
+end

@@ -8,6 +8,9 @@
 -- State    'L', '>I7I7': debt, a multiple of the limit's scale, and the instant of which it is; of each lease its id
 --          (8 bytes), '>I4I7': amount and end, in order of their ends. Once none is outstanding the key holds
 --          token_bucket.lua's integer again.
+-- In doubt the state stands still: neither refilled, nor is a lease dropped, which the refill is still to see. What is taken
+--          then is kept as a lease of its own (id 0) that was spent at once and ends with the last take: the next refill
+--          goes up to there without it, so that the time before a take never fills what that took.
 -- Refill   piecewise: up to each lease's end no further than what was outstanding then; only afterwards that lease is
 --          dropped. Refilled in one go, the time before its end would fill what it left.
 -- Limit    of token_bucket.lua. Lowered below what is outstanding: no tokens until enough has ended. Cap 0: the state is left
@@ -15,6 +18,7 @@
 -- Expires  60 s after it is full again, rounded up to a second
 -- Twin     lib/core/leased_bucket.c
 local LEASE_BYTES, LEASES_MAX = 19, 32
+local DOUBTED = string.rep('\0', 8)
 
 -- The debt after a refill between two instants of which nothing ended.
 local function leased_refill(l, debt, outstanding, from, to)
@@ -27,9 +31,10 @@ local function leased_advance(s, l)
   local live = {}
   for i = 1, #s.leases do
     local lease = s.leases[i]
-    if lease.stop <= now then
-      if lease.stop > s.time then
-        s.debt, s.time = leased_refill(l, s.debt, s.outstanding, s.time, lease.stop), lease.stop
+    if lease.stop <= now or lease.id == DOUBTED then
+      local stop = lease.stop < now and lease.stop or now
+      if stop > s.time then
+        s.debt, s.time = leased_refill(l, s.debt, s.outstanding, s.time, stop), stop
       end
       s.outstanding = s.outstanding - lease.amount
     else
@@ -60,8 +65,8 @@ local function leased_cap(s, l)
 end
 
 function leased.load(text, l)
-  local n = text and sub(text, 1, 1) == 'L' and (#text - 15) / LEASE_BYTES or 0
-  if n < 1 or n % 1 > 0 or l[1] == 0 then
+  local n = text and sub(text, 1, 1) == 'L' and (#text - 15) / LEASE_BYTES or -1
+  if n < 0 or n % 1 > 0 or l[1] == 0 then
     return nil
   end
   local s, next_at = {outstanding = 0, leases = {}}
@@ -73,6 +78,9 @@ function leased.load(text, l)
     s.outstanding = s.outstanding + lease.amount
     s.leases[i] = lease
   end
+  if doubted then
+    return s
+  end
   leased_advance(s, l)
   leased_settle(s)
   leased_cap(s, l)
@@ -83,7 +91,7 @@ end
 -- µs from now until `lack` more has been refilled, should no lease be returned before its end.
 function leased.time(s, l, lack)
   local p, q, debt, outstanding = l[2], l[3], s.debt, s.outstanding
-  local goal, from = debt - lack, s.time
+  local goal, from = debt - lack, s.time > now and s.time or now
   for i = 1, #s.leases do
     local lease = s.leases[i]
     if lease.stop > from then
@@ -126,6 +134,50 @@ local function lease_insert(leases, id, amount, stop)
   table.insert(leases, at, {id = id, amount = amount, stop = stop})
 end
 
+-- A state of token_bucket.lua in doubt. When in its tenth of a second it was written is not known: that is refilled.
+function leased.doubt(s, l, written)
+  s.time = written * 100000
+  s.leases = {}
+  s.debt = l[1] > 0 and s.debt or 0
+  if s.time <= now then
+    local to = s.time + 100000 < now and s.time + 100000 or now
+    s.debt, s.time = leased_refill(l, s.debt, 0, s.time, to), to
+  end
+  s.time = s.debt > 0 and s.time or now
+  return s
+end
+
+-- What was taken in doubt.
+function leased.taken(s)
+  local i = s.leases and lease_find(s.leases, DOUBTED)
+  return i and s.leases[i].amount or 0
+end
+
+function leased.take(s, amount)
+  local i, stop = lease_find(s.leases, DOUBTED), now
+  s.debt, s.outstanding = s.debt + amount, s.outstanding + amount
+  if i then
+    local before = table.remove(s.leases, i)
+    amount, stop = amount + before.amount, before.stop > now and before.stop or now
+  end
+  lease_insert(s.leases, DOUBTED, amount, stop)
+end
+
+-- Undoes up to `amount` of it; returns how much.
+function leased.untake(s, amount)
+  local i = lease_find(s.leases, DOUBTED)
+  if not i then
+    return 0
+  end
+  local lease = s.leases[i]
+  amount = amount < lease.amount and amount or lease.amount
+  s.debt, s.outstanding, lease.amount = s.debt - amount, s.outstanding - amount, lease.amount - amount
+  if lease.amount == 0 then
+    table.remove(s.leases, i)
+  end
+  return amount
+end
+
 algorithms[0].room = function(s, l)
   local left = l[1] - s.debt
   return left > 0 and (left - left % 1000000) / 1000000 or 0
@@ -144,7 +196,7 @@ algorithms[0].lease = function(s, l, n, id, stop)
 end
 
 algorithms[0].unlease = function(s, l, id, back)
-  local i = s.leases and lease_find(s.leases, id)
+  local i = s.leases and not doubted and lease_find(s.leases, id)
   if not i then
     return nil
   end

@@ -8,7 +8,7 @@
 --
 -- KEYS     the states' keys, first those that hold strings (read at once by MGET); all with one hash tag
 -- ARGV[1]  the program: header, limits, operations (struct.pack, little endian, unaligned)
--- returns  the reply: nonce, now, and a record an operation, as one string
+-- returns  the reply: the call's stamp, now, whether refill was refused, and a record an operation, as one string
 --
 -- Numbers are whole and below 2^53, so that doubles hold them exactly: amounts in millionths of a token, times in µs.
 -- `x - x % y` instead of math.floor: an operation of the machine, not a call.
@@ -22,7 +22,18 @@ local clock = call('TIME')
 local now_s = tonumber(clock[1])
 local now = now_s * 1000000 + clock[2]
 
-local nonce, plain, n_limits, n_ops, n_strings, at = unpack_fields('<dBHHI4', program)
+local stamp, stamp_high, plain, n_limits, n_ops, n_strings, earliest, latest, at =
+  unpack_fields('<I2I6BHHI4dd', program)
+
+-- The guard: the agent says between which instants Redis's clock must be for the two to agree (lib/core/clock_offset.h).
+-- Otherwise one of them is wrong, nobody here knows which, and nothing is refilled: what is there may be spent. Each
+-- algorithm's file says what that means for it; all that is asked by other agents is as ever.
+local doubted = now < earliest or now > latest
+
+-- How long to wait. In doubt nobody knows; asked again sooner, it would be the same.
+local function later(us)
+  return (not doubted or us > 100000) and us or 100000
+end
 local limits = {}
 for i = 1, n_limits do
   local l = {}

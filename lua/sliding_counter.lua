@@ -2,28 +2,41 @@
 --
 -- Why atomic: read, roll the windows on, add, write back.
 --
--- State    '>I7I4I4': start of the current window (µs), what was taken in the one before and in the current one
+-- State    '>I7I4I4I7': start of the current window (µs), what was taken in the one before and in the current one, and when
+--          it was written
+-- In doubt as much counts as when it was written, which time stays; where a new window begins, all of it as taken in the
+--          one before.
 -- Estimate before * rest / ticks + current, where the windows are aligned to the epoch and rest is what the sliding
 --          window still covers of the one before. In ticks of at least W / 4 000 000, rounded up, so that a product of
 --          an amount and a number of ticks stays below 2^53.
 -- Limit    {N, W, tick, ticks}: tick in µs, ticks in a window; N 0 denies all
 -- Expires  60 s after the current window is out of reach
 -- Twin     lib/core/counter.c
+do -- the main function may have 200 locals
+
+-- Ticks of the window before the one that starts at `start` that are still covered at `time`.
+local function counter_rest(l, start, time)
+  local passed = time > start and time - start or 0
+  passed = passed < l[2] and passed or l[2]
+  return l[4] - (passed - passed % l[3]) / l[3]
+end
 
 local function counter_load(key, text, l)
   local window = l[2]
   local start = now - now % window
-  local s = {start = start, before = 0, current = 0}
-  if text and #text == 15 then
-    local was, before, current = unpack_fields('>I7I4I4', text)
+  local s = {start = start, before = 0, current = 0, last = now}
+  if text and #text == 22 then
+    local was, before, current, last = unpack_fields('>I7I4I4I7', text)
     if was >= start then -- this window, or the clock went back
       s.start, s.before, s.current = was, before, current
+      s.last = doubted and last or now
+    elseif doubted then
+      s.before, s.last = round_up(before * counter_rest(l, was, last), l[4]) + current, start
     elseif was >= start - window then
       s.before = current
     end
   end
-  local passed = now > s.start and now - s.start or 0
-  s.rest = l[4] - (passed - passed % l[3]) / l[3]
+  s.rest = counter_rest(l, s.start, s.last)
   return s
 end
 
@@ -53,9 +66,9 @@ local function counter_wait(s, l, cost)
     if s.before * s.rest <= room * l[4] then
       return 0
     end
-    return counter_time(l, s.start, counter_ticks(l, s.before, room))
+    return later(counter_time(l, s.start, counter_ticks(l, s.before, room)))
   end
-  return counter_time(l, s.start + l[2], counter_ticks(l, s.current, l[1] - cost))
+  return later(counter_time(l, s.start + l[2], counter_ticks(l, s.current, l[1] - cost)))
 end
 
 local function counter_give(s, l, cost, stamp)
@@ -80,7 +93,8 @@ local function counter_save(key, s, l)
   if s.before == 0 and s.current == 0 then
     return call('DEL', key)
   end
-  call('SET', key, pack_fields('>I7I4I4', s.start, s.before, s.current), 'PXAT', expiry_text(s.start + 2 * l[2]))
+  call('SET', key, pack_fields('>I7I4I4I7', s.start, s.before, s.current, s.last), 'PXAT',
+    expiry_text(s.start + 2 * l[2]))
 end
 
 algorithms[3] = {
@@ -93,3 +107,4 @@ algorithms[3] = {
   left = counter_left,
   save = counter_save,
 }
+end

@@ -7,7 +7,8 @@
 --          are positive, so 'n' is always the first.
 --          A lease is the member 'L<id>:<weight>' with its end, which is later than now, as score: so it is in every window
 --          in which a permit of it can be spent. What was spent of a returned lease is an entry of the return's time.
--- Window   half-open: an entry leaves when it is W old. Entries later than now (the clock went back) still count.
+-- Window   half-open: an entry leaves when it is W old. Entries later than now (the clock went back) still count. In doubt
+--          none leaves.
 -- Limit    {N, W}; N 0 denies all
 -- Expires  60 s after the newest entry leaves, rounded up to a second
 -- Twin     lib/core/window.c
@@ -23,6 +24,10 @@ end
 local function log_load(key, span)
   local s = {span = span, total = 0, dead = 0, added = 0, newest = 0}
   local newest = tonumber(call('ZRANGE', key, -1, -1, 'WITHSCORES')[2] or 0)
+  if doubted then
+    s.total, s.newest = -tonumber(call('ZSCORE', key, 'n') or 0), newest
+    return s
+  end
   if newest <= now - span then
     s.over = newest > 0
     return s
@@ -53,11 +58,11 @@ local function log_pending(s)
   return pending
 end
 
--- µs until entries with a weight of `need` have left. A walk of at most 1024 entries: were there more, the caller is told
+-- µs until entries with a weight of `need` will have left. A walk of at most 1024 entries: were there more, the caller is told
 -- to wait for the newest.
 local function log_wait(s, need)
   local pending, p, from, batch = log_pending(s), 1, 0, 8
-  local low = format('(%d', now - s.span)
+  local low = doubted and '(0' or format('(%d', now - s.span)
   while from < 1024 do
     local rows = call('ZRANGEBYSCORE', s.key, low, '+inf', 'WITHSCORES', 'LIMIT', from, batch)
     for i = 1, #rows, 2 do
@@ -121,7 +126,7 @@ local function window_wait(s, l, cost)
   if need <= 0 then
     return 0
   end
-  return cost > l[1] and -1 or log_wait(s, need)
+  return cost > l[1] and -1 or later(log_wait(s, need))
 end
 
 local function window_take(s, l, cost)
@@ -164,9 +169,9 @@ local function log_left(s, l)
   end
   local left = l[1] - used
   if l[1] == 0 then
-    return 0, -1, s.newest + s.span - now
+    return 0, -1, later(s.newest + s.span - now)
   end
-  return left > 0 and left or 0, log_wait(s, left < 0 and 1 - left or 1), s.newest + s.span - now
+  return left > 0 and left or 0, later(log_wait(s, left < 0 and 1 - left or 1)), later(s.newest + s.span - now)
 end
 
 -- The leases that are outstanding: pairs of member and end. Should the clock have gone back, entries of later are among

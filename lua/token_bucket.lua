@@ -11,6 +11,8 @@
 -- Refill   in whole quanta counted from the epoch, so none is lost however often it is asked. A clock that went back to
 --          before the state's time refills nothing, and the state keeps that time: should the clock come back, what
 --          passed meanwhile is not refilled twice.
+-- In doubt nothing is refilled beyond the tenth of a second in which the state was written, and the state becomes one of
+--          leased_bucket.lua, which remembers what is taken meanwhile.
 -- Limit    {cap, p, q, scale, code}, cap in millionths of a token; cap 0 denies all
 -- Expires  60 s after it is full again at the earliest. A state of a half minute's time outlives that half minute by
 --          90 s, so that all further states of that half minute which are full 30 s later can leave its expiry as it is:
@@ -24,7 +26,8 @@ local cycle_text = format('%09d', cycle)
 local expiry_texts = {} -- by second: many keys of a batch expire in the same one
 local half_minute = 300 -- in tenths of a second
 local in_half_minute = tenth % half_minute
-local plain_ops         -- a plain batch that met a key with leases or a hold: decide.lua takes it as any other
+-- A plain batch in doubt, or that met a key with leases or a hold: decide.lua takes it as any other.
+local plain_ops
 
 -- When a state expires that is `ahead` tenths later than now and full after `full` µs, as PXAT takes it.
 local function bucket_expiry(ahead, full)
@@ -49,12 +52,13 @@ end
 if plain == 1 then
   local ops = {unpack_fields('<' .. string.rep('HHd', n_ops), program, at)}
   local debts, first_taken, taken_under = {}, {}, {}
-  local out, o, n_taken = {nonce, now}, 2, 0
+  local out, o, n_taken = {stamp, stamp_high, now, 0}, 4, 0
   local last, cap, p, q, phase
   local ahead -- by key: how many tenths its state is later than now, where the clock went back
   local outlives = {} -- by key: whether it expires 90 s after this half minute, or later
 
-  for i = 1, 3 * n_ops, 3 do
+  plain_ops = doubted and ops or nil
+  for i = 1, doubted and 0 or 3 * n_ops, 3 do
     local limit, key = ops[i], ops[i + 1]
     if limit ~= last then
       local l = limits[limit]
@@ -166,7 +170,7 @@ if plain == 1 then
         call('SET', keys[key], text, 'PXAT', bucket_expiry(kept or 0, full))
       end
     end
-    return pack_fields('<dd' .. string.rep('BHddd', n_ops), unpack(out, 1, o))
+    return pack_fields('<I2I6dB' .. string.rep('BHddd', n_ops), unpack(out, 1, o))
   end
 end
 
@@ -212,7 +216,7 @@ end
 
 -- µs from now until `lack` more has been refilled.
 local function bucket_time(s, l, lack)
-  if s.leases then
+  if s.leases and not doubted then
     return leased.time(s, l, lack)
   end
   local us = round_up(lack, l[2]) * l[3] - now % l[3]
@@ -228,10 +232,13 @@ end
 local function bucket_load(key, text, l)
   local scaled, time = text and tonumber(sub(text, 1, -10)), text and tonumber(sub(text, -9))
   if not scaled or not time then
-    return leased.load(text, l) or {debt = 0, outstanding = 0}
+    return leased.load(text, l) or {debt = 0, outstanding = 0, time = now, leases = doubted and {} or nil}
   end
   local code, ago = scaled % 4, (cycle - time) % 1000000000
   local s = {debt = (scaled - code) / 4 * bucket_scales[code], outstanding = 0}
+  if doubted then
+    return leased.doubt(s, l, tenth - (ago < 500000000 and ago or ago - 1000000000))
+  end
   if ago < 500000000 then
     s.debt = s.debt - bucket_credit(l, (tenth - ago) * 100000, now)
     if s.debt < 0 then
@@ -251,7 +258,7 @@ local function bucket_wait(s, l, cost)
   if lack <= 0 then
     return 0
   end
-  return cost * 1000000 > l[1] and -1 or bucket_time(s, l, lack)
+  return cost * 1000000 > l[1] and -1 or later(bucket_time(s, l, lack))
 end
 
 local function bucket_left(s, l)
@@ -266,15 +273,16 @@ local function bucket_left(s, l)
 end
 
 local function bucket_give(s, l, cost)
-  local given = cost * 1000000
+  local undone = doubted and leased.untake(s, cost * 1000000) or 0
+  local given = cost * 1000000 - undone
   if given > s.debt - s.outstanding then
     given = s.debt - s.outstanding
   end
   s.debt = s.debt - given
   if s.debt == 0 then
-    s.ahead = nil
+    s.ahead, s.time = nil, now
   end
-  return given / 1000000
+  return (undone + given) / 1000000
 end
 
 local function bucket_save(key, s, l)
@@ -294,10 +302,20 @@ end
 algorithms[0] = {
   load = bucket_load,
   wait = bucket_wait,
-  take = function(s, l, cost) s.debt = s.debt + cost * 1000000 end,
-  untake = function(s, l, cost) s.debt = s.debt - cost * 1000000 end,
+  take = function(s, l, cost)
+    if doubted then
+      return leased.take(s, cost * 1000000)
+    end
+    s.debt = s.debt + cost * 1000000
+  end,
+  untake = function(s, l, cost)
+    if doubted then
+      return leased.untake(s, cost * 1000000)
+    end
+    s.debt = s.debt - cost * 1000000
+  end,
   give = bucket_give,
-  holds = function(s) return round_up(s.debt - s.outstanding, 1000000) end,
+  holds = function(s) return round_up(s.debt - s.outstanding + leased.taken(s), 1000000) end,
   left = bucket_left,
   save = bucket_save,
 }

@@ -18,30 +18,31 @@ static struct admission *entry_at(const struct admission_log *g, size_t i)
 	return &g->entry[g->first + i];
 }
 
-/* The first that still counts; *ret_dead: the weight of those before it. */
+/* The first that still counts; *ret_dead: the weight of those before it. In doubt all do. */
 static size_t first_live(const struct admission_log *g, uint64_t now_us, uint64_t span_us,
-			 uint64_t *ret_dead)
+			 bool doubted, uint64_t *ret_dead)
 {
 	size_t i = 0;
 
 	*ret_dead = 0;
-	while (i < g->n && entry_at(g, i)->at_us + span_us <= now_us)
+	while (!doubted && i < g->n && entry_at(g, i)->at_us + span_us <= now_us)
 		*ret_dead += entry_at(g, i++)->weight;
 	return i;
 }
 
-uint64_t admission_log_used(const struct admission_log *g, uint64_t now_us, uint64_t span_us)
+uint64_t admission_log_used(const struct admission_log *g, uint64_t now_us, uint64_t span_us,
+			    bool doubted)
 {
 	uint64_t dead;
 
-	first_live(g, now_us, span_us, &dead);
+	first_live(g, now_us, span_us, doubted, &dead);
 	return g->total - dead;
 }
 
 void admission_log_expire(struct admission_log *g, uint64_t now_us, uint64_t span_us)
 {
 	uint64_t dead;
-	size_t live = first_live(g, now_us, span_us, &dead);
+	size_t live = first_live(g, now_us, span_us, false, &dead);
 
 	g->total -= dead;
 	g->n -= live;
@@ -132,34 +133,34 @@ void admission_log_untake(struct admission_log *g, uint64_t weight)
 		g->n--;
 }
 
-/* µs until entries with a weight of `need` have left. */
-static uint64_t wait_us(const struct admission_log *g, uint64_t now_us, uint64_t span_us,
-			uint64_t need)
+/* µs until entries with a weight of `need` have left; by a clock that is doubted they may have. */
+static int64_t wait_us(const struct admission_log *g, uint64_t now_us, uint64_t span_us,
+		       uint64_t need, bool doubted)
 {
 	uint64_t dead, left = 0;
-	size_t from = first_live(g, now_us, span_us, &dead);
+	size_t from = first_live(g, now_us, span_us, doubted, &dead);
 
 	for (size_t i = from; i < g->n && i < from + WALK_MAX; i++) {
 		left += entry_at(g, i)->weight;
 		if (left >= need)
-			return entry_at(g, i)->at_us + span_us - now_us;
+			return (int64_t)(entry_at(g, i)->at_us + span_us - now_us);
 	}
-	return entry_at(g, g->n - 1)->at_us + span_us - now_us;
+	return (int64_t)(entry_at(g, g->n - 1)->at_us + span_us - now_us);
 }
 
 void admission_log_verdict(const struct admission_log *g, uint64_t limit, uint64_t now_us,
-			   uint64_t span_us, uint64_t cost, bool allowed,
+			   uint64_t span_us, uint64_t cost, bool allowed, bool doubted,
 			   struct limiter_verdict *ret_verdict)
 {
 	struct limiter_verdict v = {.allowed = allowed, .wait_us = VERDICT_NEVER};
-	uint64_t used = admission_log_used(g, now_us, span_us);
+	uint64_t used = admission_log_used(g, now_us, span_us, doubted);
+	uint64_t need = allowed ? 1 : used + cost - limit;
 
 	v.remaining = limit > used ? limit - used : 0;
 	if (used > 0)
-		v.reset_us = entry_at(g, g->n - 1)->at_us + span_us - now_us;
-	if (allowed)
-		v.wait_us = (int64_t)wait_us(g, now_us, span_us, 1);
-	else if (cost <= limit)
-		v.wait_us = (int64_t)wait_us(g, now_us, span_us, used + cost - limit);
+		v.reset_us = (uint64_t)verdict_later_us(
+			(int64_t)(entry_at(g, g->n - 1)->at_us + span_us - now_us), doubted);
+	if (allowed || cost <= limit)
+		v.wait_us = verdict_later_us(wait_us(g, now_us, span_us, need, doubted), doubted);
 	*ret_verdict = v;
 }

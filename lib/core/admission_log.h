@@ -29,8 +29,10 @@ struct admission_log {
 
 void admission_log_release(struct admission_log *g);
 
-/* The weight of the entries that are younger than `span_us`. Nothing is forgotten: the next limit may look further back. */
-uint64_t admission_log_used(const struct admission_log *g, uint64_t now_us, uint64_t span_us);
+/* The weight of the entries that are younger than `span_us`; of all, if the clock is doubted (lua/prelude.lua). Nothing is
+ * forgotten: the next limit may look further back. */
+uint64_t admission_log_used(const struct admission_log *g, uint64_t now_us, uint64_t span_us,
+			    bool doubted);
 
 /* Forgets entries that at `now_us` are `span_us` old or older. */
 void admission_log_expire(struct admission_log *g, uint64_t now_us, uint64_t span_us);
@@ -47,5 +49,5 @@ void admission_log_untake(struct admission_log *g, uint64_t weight);
 
 /* Fills in what an answer says of a log with `limit` places: `cost` was `allowed` or would have to wait. */
 void admission_log_verdict(const struct admission_log *g, uint64_t limit, uint64_t now_us,
-			   uint64_t span_us, uint64_t cost, bool allowed,
+			   uint64_t span_us, uint64_t cost, bool allowed, bool doubted,
 			   struct limiter_verdict *ret_verdict);

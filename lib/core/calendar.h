@@ -16,6 +16,8 @@ uint32_t calendar_edges_passed(const struct calendar_edges *e, uint64_t now_us);
 struct calendar {
 	uint64_t start_us; /* of the window that `used` belongs to */
 	uint64_t used;
+	uint64_t
+		before; /* taken before it, and still counted: nobody has seen it begin without doubt */
 };
 
 /* As if the whole limit had been taken in this window. */
@@ -25,3 +27,7 @@ void calendar_init_empty(struct calendar *c, const struct limit *l, uint64_t now
  * second, when the caller may have others. */
 void calendar_take(struct calendar *c, const struct limit *l, uint64_t now_us, uint64_t cost,
 		   struct limiter_verdict *ret_verdict);
+
+/* The same while the clock is doubted (lua/prelude.lua): nothing is refilled, what is there may be taken. */
+void calendar_take_doubted(struct calendar *c, const struct limit *l, uint64_t now_us,
+			   uint64_t cost, struct limiter_verdict *ret_verdict);

@@ -22,3 +22,7 @@ void concurrency_release(struct concurrency *c);
 /* Gives a permit of weight `cost` (1..LIMIT_MAX), or nothing. Out of memory: refused for `hold`. */
 void concurrency_take(struct concurrency *c, const struct limit *l, uint64_t now_us, uint64_t cost,
 		      struct limiter_verdict *ret_verdict);
+
+/* The same while the clock is doubted (lua/prelude.lua): nothing is refilled, what is there may be taken. */
+void concurrency_take_doubted(struct concurrency *c, const struct limit *l, uint64_t now_us,
+			      uint64_t cost, struct limiter_verdict *ret_verdict);

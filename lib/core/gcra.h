@@ -19,6 +19,9 @@ struct gcra_span {
 struct gcra {
 	struct gcra_span arrival;  /* since the epoch */
 	struct gcra_span interval; /* of the limit it was counted under */
+	uint64_t last_us;          /* when it was written, not in doubt */
+	struct gcra_span taken;    /* in doubt since then, on top of what is outstanding at ... */
+	uint64_t stop_us;          /* ... the last of those takes */
 };
 
 void gcra_init_empty(struct gcra *g, const struct limit *l, uint64_t now_us);
@@ -26,3 +29,7 @@ void gcra_init_empty(struct gcra *g, const struct limit *l, uint64_t now_us);
 /* Takes `cost` (1..LIMIT_MAX) or nothing. */
 void gcra_take(struct gcra *g, const struct limit *l, uint64_t now_us, uint64_t cost,
 	       struct limiter_verdict *ret_verdict);
+
+/* The same while the clock is doubted (lua/prelude.lua): nothing is refilled, what is there may be taken. */
+void gcra_take_doubted(struct gcra *g, const struct limit *l, uint64_t now_us, uint64_t cost,
+		       struct limiter_verdict *ret_verdict);

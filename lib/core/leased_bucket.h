@@ -3,6 +3,8 @@
  * includes what is outstanding, and never falls below it: tokens and outstanding together never exceed the burst. So
  * refill is piecewise (docs/leases.md). Twin of lua/leased_bucket.lua, which serves the agents; this one is what the
  * proof is tested on.
+ *
+ * `doubted`: the agent's clock and Redis's differ, and nothing is refilled (lua/prelude.lua); what is there may be taken.
  */
 #pragma once
 
@@ -16,8 +18,9 @@
 
 /* All zeros: full. */
 struct leased_bucket {
-	struct bucket bucket; /* while leases are outstanding its stamp is exact, not of 100 ms */
+	struct bucket bucket;
 	struct outstanding leases;
+	bool is_exact; /* its stamp is the instant, not of 100 ms: with leases, and in doubt */
 };
 
 struct leased_bucket_request {
@@ -30,20 +33,20 @@ struct leased_bucket_request {
 
 /* Takes `cost` (1..LIMIT_MAX) or nothing. The verdict's times are too long if a lease is returned early. */
 void leased_bucket_take(struct leased_bucket *b, const struct limit *l, uint64_t now_us,
-			uint64_t cost, struct limiter_verdict *ret_verdict);
+			bool doubted, uint64_t cost, struct limiter_verdict *ret_verdict);
 
 /*
  * Grants a lease or nothing. *ret_granted: its amount. False: an ordinary take of the cost, for the bucket remembers no
  * more leases or has one of this id; or nothing, if the verdict says so.
  */
 bool leased_bucket_lease(struct leased_bucket *b, const struct limit *l, uint64_t now_us,
-			 const struct leased_bucket_request *r, uint64_t *ret_granted,
+			 bool doubted, const struct leased_bucket_request *r, uint64_t *ret_granted,
 			 struct limiter_verdict *ret_verdict);
 
 /* Ends the lease `id`; gives `back` tokens of it back, at most its amount. False: no such lease, nothing is changed. */
 bool leased_bucket_unlease(struct leased_bucket *b, const struct limit *l, uint64_t now_us,
-			   uint64_t id, uint64_t back, uint64_t *ret_given);
+			   bool doubted, uint64_t id, uint64_t back, uint64_t *ret_given);
 
 /* Gives `cost` back, at most up to full without what is outstanding. Returns how much, rounded up to a token. */
 uint64_t leased_bucket_give(struct leased_bucket *b, const struct limit *l, uint64_t now_us,
-			    uint64_t cost);
+			    bool doubted, uint64_t cost);

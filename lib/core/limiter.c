@@ -66,6 +66,32 @@ void limiter_admit(const struct limit *l, struct limiter_state *s, uint64_t now_
 	}
 }
 
+void limiter_admit_doubted(const struct limit *l, struct limiter_state *s, uint64_t now_us,
+			   uint64_t cost, struct limiter_verdict *ret_verdict)
+{
+	assert(s->algorithm == l->algorithm && l->algorithm != ALGORITHM_TOKEN_BUCKET);
+	switch (l->algorithm) {
+	case ALGORITHM_GCRA:
+		gcra_take_doubted(&s->gcra, l, now_us, cost, ret_verdict);
+		break;
+	case ALGORITHM_SLIDING_WINDOW:
+		window_take_doubted(&s->window, l, now_us, cost, ret_verdict);
+		break;
+	case ALGORITHM_SLIDING_COUNTER:
+		counter_take_doubted(&s->counter, l, now_us, cost, ret_verdict);
+		break;
+	case ALGORITHM_CALENDAR:
+		calendar_take_doubted(&s->calendar, l, now_us, cost, ret_verdict);
+		break;
+	case ALGORITHM_CONCURRENCY:
+		concurrency_take_doubted(&s->concurrency, l, now_us, cost, ret_verdict);
+		break;
+	case ALGORITHM_TOKEN_BUCKET:
+	case ALGORITHM_N:
+		break;
+	}
+}
+
 void limiter_untake(struct limiter_state *s, const struct limiter_state *before, uint64_t cost)
 {
 	if (s->algorithm == ALGORITHM_SLIDING_WINDOW)

@@ -36,6 +36,11 @@ void limiter_release(struct limiter_state *s);
 void limiter_admit(const struct limit *l, struct limiter_state *s, uint64_t now_us, uint64_t cost,
 		   struct limiter_verdict *ret_verdict);
 
+/* The same while the clock is doubted (lua/prelude.lua): nothing is refilled, what is there may be taken.
+ * Not for token buckets: leased_bucket.h. */
+void limiter_admit_doubted(const struct limit *l, struct limiter_state *s, uint64_t now_us,
+			   uint64_t cost, struct limiter_verdict *ret_verdict);
+
 /*
  * Undoes the last limiter_admit(), which allowed `cost`: the state is as `before`, a plain copy made before the call.
  */

@@ -21,7 +21,7 @@ void outstanding_add(struct outstanding *o, uint64_t id, uint64_t amount, uint64
 {
 	uint32_t i = o->n;
 
-	assert(outstanding_has_room(o, id));
+	assert(outstanding_has_room(o, id) || (id == OUTSTANDING_DOUBTED && find(o, id) == o->n));
 	for (; i > 0 && o->lease[i - 1].end_us > end_us; i--)
 		o->lease[i] = o->lease[i - 1];
 	o->lease[i] = (struct outstanding_lease){id, amount, end_us};
@@ -44,6 +44,13 @@ uint64_t outstanding_remove(struct outstanding *o, uint64_t id)
 	uint32_t i = find(o, id);
 
 	return i < o->n ? remove_at(o, i) : 0;
+}
+
+uint64_t outstanding_end_us(const struct outstanding *o, uint64_t id)
+{
+	uint32_t i = find(o, id);
+
+	return i < o->n ? o->lease[i].end_us : 0;
 }
 
 uint64_t outstanding_remove_first(struct outstanding *o)

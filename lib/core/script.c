@@ -17,7 +17,7 @@
 enum {
 	LIMIT_BYTES = 1 + 5 * 8,
 	PLAIN_BYTES = 2 + 2 + 8,
-	HEADER_BYTES = 8 + 1 + 2 + 2 + 4,
+	HEADER_BYTES = 8 + 1 + 2 + 2 + 4 + 2 * 8,
 	LIMITS_COMPARED = 16, /* the latest ones: a batch has few different limits */
 	TABLE_MIN = 256,
 };
@@ -74,13 +74,18 @@ static char *put_u32(char *p, uint32_t v)
 	return put_u16(put_u16(p, v & 65535), v >> 16);
 }
 
+static char *put_u64(char *p, uint64_t v)
+{
+	return put_u32(put_u32(p, (uint32_t)(v & UINT32_MAX)), (uint32_t)(v >> 32));
+}
+
 static char *put_double(char *p, double v)
 {
 	uint64_t bits;
 
 	static_assert(sizeof bits == sizeof v, "IEEE 754 binary64");
 	memcpy(&bits, &v, sizeof bits);
-	return put_u32(put_u32(p, (uint32_t)(bits & UINT32_MAX)), (uint32_t)(bits >> 32));
+	return put_u64(p, bits);
 }
 
 static char *put_number(char *p, uint64_t v)
@@ -721,11 +726,12 @@ kova_status script_batch_add(struct script_batch *b, const struct script_op *op,
 
 /* ---- The command ---- */
 
-static char *put_header(char *p, const struct script_batch *b, uint64_t nonce)
+static char *put_header(char *p, const struct script_batch *b, const struct script_call *call)
 {
-	p = put_u8(put_number(p, nonce), b->plain);
+	p = put_u8(put_u64(p, call->stamp), b->plain);
 	p = put_u16(put_u16(p, b->n_limits), b->n_ops);
-	return put_u32(p, b->n_strings);
+	p = put_u32(p, b->n_strings);
+	return put_number(put_number(p, call->earliest_us), call->latest_us);
 }
 
 static char *put_command_start(char *p, size_t n_keys, bool with_body)
@@ -741,7 +747,8 @@ static char *put_command_start(char *p, size_t n_keys, bool with_body)
 	return put_bulk(p, (struct slice){count, count_len});
 }
 
-struct slice script_batch_command(struct script_batch *b, bool with_body, uint64_t nonce)
+struct slice script_batch_command(struct script_batch *b, bool with_body,
+				  const struct script_call *call)
 {
 	size_t program_len = HEADER_BYTES + b->limits.len + b->program.len;
 	size_t script_len = with_body ? lua_decide.len : 40;
@@ -757,7 +764,7 @@ struct slice script_batch_command(struct script_batch *b, bool with_body, uint64
 	p = put_command_start(p, (size_t)b->n_strings + b->n_others, with_body);
 	p = put_slice(put_slice(p, buf_slice(&b->strings)), buf_slice(&b->others));
 	p = put_slice(put_decimal(put_u8(p, '$'), program_len), SLICE("\r\n"));
-	p = put_header(p, b, nonce);
+	p = put_header(p, b, call);
 	p = put_slice(put_slice(p, buf_slice(&b->limits)), buf_slice(&b->program));
 	buf_took(&b->command, put_slice(p, SLICE("\r\n")));
 	return buf_slice(&b->command);

@@ -85,8 +85,8 @@ struct script_op {
 	uint64_t
 		amount; /* REFUND: total to be given back; UINT64_MAX: all. LEASE, UNLEASE: see above,
 				   * 0..LIMIT_MAX */
-	unsigned char
-		lease[SCRIPT_LEASE_ID_BYTES]; /* LEASE, UNLEASE: unique among the leases of a key */
+	unsigned char lease[SCRIPT_LEASE_ID_BYTES]; /* LEASE, UNLEASE: unique among the leases of a
+						     * key, and not all zeros */
 	uint64_t ttl_us;     /* LEASE: SCRIPT_LEASE_TTL_MIN_US .. SCRIPT_LEASE_TTL_MAX_US */
 	uint32_t sharers;    /* LEASE: at least 1 */
 	bool ok, congested;  /* FEEDBACK */
@@ -110,10 +110,21 @@ KOVA_MUST_CHECK kova_status script_batch_add(struct script_batch *b, const struc
 					     uint64_t now_us);
 
 /*
- * The whole RESP command, EVALSHA or (`with_body`) EVAL, as bytes that stay valid until the batch
- * is changed; {NULL, 0} when memory is short. `nonce` (< 2^53) is echoed by the script.
+ * What goes with every call. The script refuses to refill anything, and says so, if Redis's clock is not between
+ * earliest_us and latest_us (µs since the epoch, at most LIMIT_FOREVER_US): what is there may still
+ * be taken, and each algorithm's file in lua/ says what else that means.
  */
-struct slice script_batch_command(struct script_batch *b, bool with_body, uint64_t nonce);
+struct script_call {
+	uint64_t stamp; /* of the agent's hybrid logical clock (core/hlc.h); echoed by the script */
+	uint64_t earliest_us, latest_us;
+};
+
+/*
+ * The whole RESP command, EVALSHA or (`with_body`) EVAL, as bytes that stay valid until the batch
+ * is changed; {NULL, 0} when memory is short.
+ */
+struct slice script_batch_command(struct script_batch *b, bool with_body,
+				  const struct script_call *call);
 
 enum script_status {
 	SCRIPT_REFUSED,
@@ -162,11 +173,12 @@ struct script_reader {
 	struct slice reply;
 	size_t at;
 	uint64_t now_us;
+	bool refill_refused; /* Redis's clock was not between the call's bounds */
 	uint32_t left;
 };
 
-/* `reply` is borrowed until the last answer. KOVA_EPROTO: not a reply of the script, or the nonce is another's (the stream is out of step). */
+/* `reply` is borrowed until the last answer. KOVA_EPROTO: not a reply of the script, or the stamp is another call's (the stream is out of step). */
 KOVA_MUST_CHECK kova_status script_reader_init(struct script_reader *r, struct slice reply,
-					       uint64_t nonce, uint32_t n_ops);
+					       uint64_t stamp, uint32_t n_ops);
 KOVA_MUST_CHECK kova_status script_reader_next(struct script_reader *r,
 					       struct script_answer *ret_answer);

@@ -3,7 +3,7 @@
 #include "core/script.h"
 #include "core/script_wire.h"
 
-enum { RECORD_BYTES = 1 + 2 + 3 * 8 };
+enum { HEADER_BYTES = 8 + 8 + 1, RECORD_BYTES = 1 + 2 + 3 * 8 };
 
 /* A number of the script's: whole, -1 .. 2^53. */
 static bool read_number(const char *p, int64_t *ret_value)
@@ -16,19 +16,20 @@ static bool read_number(const char *p, int64_t *ret_value)
 	return true;
 }
 
-kova_status script_reader_init(struct script_reader *r, struct slice reply, uint64_t nonce,
+kova_status script_reader_init(struct script_reader *r, struct slice reply, uint64_t stamp,
 			       uint32_t n_ops)
 {
-	int64_t echoed, now_us;
+	int64_t now_us;
 
-	if (reply.len < 16 || !read_number(reply.ptr, &echoed) ||
-	    !read_number(reply.ptr + 8, &now_us))
+	if (reply.len < HEADER_BYTES || get_u64(reply.ptr) != stamp ||
+	    !read_number(reply.ptr + 8, &now_us) || now_us < 0 || (unsigned char)reply.ptr[16] > 1)
 		return KOVA_EPROTO;
-	if (echoed < 0 || (uint64_t)echoed != nonce || now_us < 0)
-		return KOVA_EPROTO;
-	*r = (struct script_reader){
-		.reply = reply, .at = 16, .now_us = (uint64_t)now_us, .left = n_ops};
-	return n_ops > 0 || reply.len == 16 ? KOVA_OK : KOVA_EPROTO;
+	*r = (struct script_reader){.reply = reply,
+				    .at = HEADER_BYTES,
+				    .now_us = (uint64_t)now_us,
+				    .refill_refused = reply.ptr[16] != 0,
+				    .left = n_ops};
+	return n_ops > 0 || reply.len == HEADER_BYTES ? KOVA_OK : KOVA_EPROTO;
 }
 
 enum {

@@ -12,3 +12,9 @@ struct limiter_verdict {
 };
 
 #define VERDICT_NEVER INT64_C(-1)
+
+/* While the clock is doubted nobody knows when; asked again sooner than in 100 ms, it would be the same. */
+static inline int64_t verdict_later_us(int64_t wait_us, bool doubted)
+{
+	return doubted && wait_us < 100000 ? 100000 : wait_us;
+}

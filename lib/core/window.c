@@ -13,19 +13,33 @@ void window_release(struct window *w)
 	admission_log_release(&w->log);
 }
 
-void window_take(struct window *w, const struct limit *l, uint64_t now_us, uint64_t cost,
-		 struct limiter_verdict *ret_verdict)
+static void take(struct window *w, const struct limit *l, uint64_t now_us, uint64_t cost,
+		 bool doubted, struct limiter_verdict *ret_verdict)
 {
 	bool fits;
 
 	assert(cost >= 1 && cost <= LIMIT_MAX);
-	fits = admission_log_used(&w->log, now_us, l->per_us) + cost <= l->limit;
+	fits = admission_log_used(&w->log, now_us, l->per_us, doubted) + cost <= l->limit;
 	if (fits) {
-		admission_log_expire(&w->log, now_us, l->per_us);
+		if (!doubted)
+			admission_log_expire(&w->log, now_us, l->per_us);
 		if (!admission_log_add(&w->log, now_us, cost, 0)) {
 			*ret_verdict = (struct limiter_verdict){.wait_us = (int64_t)l->per_us};
 			return;
 		}
 	}
-	admission_log_verdict(&w->log, l->limit, now_us, l->per_us, cost, fits, ret_verdict);
+	admission_log_verdict(&w->log, l->limit, now_us, l->per_us, cost, fits, doubted,
+			      ret_verdict);
+}
+
+void window_take(struct window *w, const struct limit *l, uint64_t now_us, uint64_t cost,
+		 struct limiter_verdict *ret_verdict)
+{
+	take(w, l, now_us, cost, false, ret_verdict);
+}
+
+void window_take_doubted(struct window *w, const struct limit *l, uint64_t now_us, uint64_t cost,
+			 struct limiter_verdict *ret_verdict)
+{
+	take(w, l, now_us, cost, true, ret_verdict);
 }

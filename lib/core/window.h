@@ -19,3 +19,7 @@ void window_release(struct window *w);
 /* Takes `cost` (1..LIMIT_MAX) or nothing. Out of memory: refused, to be asked again after the window. */
 void window_take(struct window *w, const struct limit *l, uint64_t now_us, uint64_t cost,
 		 struct limiter_verdict *ret_verdict);
+
+/* The same while the clock is doubted (lua/prelude.lua): nothing is refilled, what is there may be taken. */
+void window_take_doubted(struct window *w, const struct limit *l, uint64_t now_us, uint64_t cost,
+			 struct limiter_verdict *ret_verdict);

@@ -28,6 +28,7 @@ struct redis_conf {
 	char *ca, *cert, *key; /* TLS files; NULL: none */
 	uint64_t timeout_ms;   /* what one call may take */
 	uint64_t connect_timeout_ms;
+	uint64_t max_skew_ms; /* how far its clock and ours may differ; for those who ask it */
 };
 
 struct redis_store;

@@ -23,24 +23,16 @@ static void check_answer(const struct script_answer *a, struct slice reply, uint
 		       a->echo.ptr + a->echo.len <= reply.ptr + reply.len);
 }
 
-/* The nonce that the reply carries, so that it is read on; 0 where it carries none. */
-static uint64_t nonce_of(struct slice reply)
-{
-	double nonce = reply.len >= 8 ? get_double(reply.ptr) : 0;
-
-	return nonce >= 0 && nonce <= (double)LIMIT_FOREVER_US ? (uint64_t)nonce : 0;
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct script_reader r;
 	struct script_answer answer;
 	uint32_t left, n_ops = size > 0 ? data[0] % (SCRIPT_OPS_MAX + 1) : 0;
 	struct slice reply = {(const char *)data + 1, size > 0 ? size - 1 : 0};
-	uint64_t nonce = nonce_of(reply);
+	uint64_t stamp = reply.len >= 8 ? get_u64(reply.ptr) : 0; /* the one that it carries */
 
-	assert(script_reader_init(&r, reply, nonce + 1, n_ops) == KOVA_EPROTO);
-	if (script_reader_init(&r, reply, nonce, n_ops) != KOVA_OK)
+	assert(script_reader_init(&r, reply, stamp + 1, n_ops) == KOVA_EPROTO);
+	if (script_reader_init(&r, reply, stamp, n_ops) != KOVA_OK)
 		return 0;
 	for (left = n_ops; left > 0 && script_reader_next(&r, &answer) == KOVA_OK; left--)
 		check_answer(&answer, reply, r.now_us);

@@ -3,7 +3,7 @@
  * wait and reset. Keys are taken from under changing limits, in batches that are plain and batches that are not.
  *
  * By Redis's own clock the twin is given the time that Redis answers, so nothing depends on how fast this runs. By a clock of
- * the test's, time also leaps and goes back.
+ * the test's, time also leaps and goes back. In half of the sequences the clock is doubted now and then.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -20,6 +20,7 @@ struct run {
 	struct script_rig rig;
 	enum algorithm algorithm;
 	unsigned seed;
+	bool doubts; /* now and then; buckets in test_lease_differential.c */
 	struct limit limit[KEYS];
 	struct limiter_state twin[KEYS];
 	uint64_t edge[8];
@@ -127,6 +128,7 @@ static void one_batch(struct run *r, const char (*name)[64])
 		check[n] = check[0];
 		op[n] = (struct script_op){.kind = SCRIPT_PEEK, .checks = &check[n], .n_checks = 1};
 	}
+	r->rig.doubted = r->doubts && r->algorithm != ALGORITHM_TOKEN_BUCKET && pick(r, 3) == 0;
 	script_rig_run(&r->rig, op, general && n < OPS_MAX ? n + 1 : n, answer);
 	for (uint32_t i = 0; i < n; i++) {
 		struct limiter_verdict v;
@@ -135,8 +137,8 @@ static void one_batch(struct run *r, const char (*name)[64])
 			random_edges(r);
 			return;
 		}
-		limiter_admit(&r->limit[key[i]], &r->twin[key[i]], answer[i].now_us, check[i].cost,
-			      &v);
+		(r->rig.doubted ? limiter_admit_doubted : limiter_admit)(
+			&r->limit[key[i]], &r->twin[key[i]], answer[i].now_us, check[i].cost, &v);
 		compare(r, &answer[i], &v, &r->limit[key[i]], check[i].cost);
 	}
 }
@@ -171,7 +173,7 @@ static void pass_virtual_time(struct run *r)
 
 static void sequence(enum algorithm a, unsigned seed, int batches, bool is_virtual)
 {
-	struct run r = {.algorithm = a, .seed = seed};
+	struct run r = {.algorithm = a, .seed = seed, .doubts = seed > 4};
 	char name[KEYS][64];
 
 	script_rig_start(&r.rig);

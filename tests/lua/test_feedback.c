@@ -75,7 +75,7 @@ static struct script_answer run_check(enum script_op_kind kind, const struct scr
 	char permit[24];
 	struct script_answer a;
 
-	snprintf(permit, sizeof permit, "p%lu", (unsigned long)rig.nonce);
+	snprintf(permit, sizeof permit, "p%lu", (unsigned long)rig.stamp);
 	if (check->limit->algorithm == ALGORITHM_CONCURRENCY)
 		op.permit = slice_of(permit);
 	script_rig_run(&rig, &op, 1, &a);

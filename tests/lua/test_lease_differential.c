@@ -1,6 +1,7 @@
 /*
  * Random sequences of takes, leases, returns and gives through the script in a real Redis and through leased_bucket.c: equal
- * answers, in batches that are plain and batches that are not, while limits change and the clock leaps and goes back.
+ * answers, in batches that are plain and batches that are not, while limits change and the clock leaps, goes back and, in
+ * every other sequence, is now and then doubted.
  */
 #include <assert.h>
 #include <criterion/criterion.h>
@@ -63,7 +64,8 @@ static struct script_op random_op(struct run *r, struct script_check *check, uns
 	if (!plain)
 		op.kind = kinds[pick(r, sizeof kinds / sizeof *kinds)];
 	op.amount = random_cost(r, &r->limit[key]);
-	op.lease[7] = (unsigned char)pick(r, pick(r, 2) == 0 ? 40 : 6); /* 32 are remembered */
+	op.lease[7] =
+		(unsigned char)(1 + pick(r, pick(r, 2) == 0 ? 40 : 6)); /* 32 are remembered */
 	op.ttl_us = SCRIPT_LEASE_TTL_MIN_US + pick(r, UINT64_C(1) << pick(r, 23));
 	op.sharers = 1 + (uint32_t)pick(r, 3);
 	return op;
@@ -77,7 +79,7 @@ struct answered {
 };
 
 static struct answered twin_answers(struct leased_bucket *b, const struct limit *l,
-				    const struct script_op *op, uint64_t now_us)
+				    const struct script_op *op, uint64_t now_us, bool doubted)
 {
 	struct leased_bucket_request request = {op->checks->cost, op->amount, op->sharers,
 						op->lease[7], 0};
@@ -85,15 +87,17 @@ static struct answered twin_answers(struct leased_bucket *b, const struct limit 
 
 	request.hold_us = script_lease_hold_us(op->ttl_us);
 	if (op->kind == SCRIPT_GIVE) {
-		a.amount = leased_bucket_give(b, l, now_us, op->checks->cost);
+		a.amount = leased_bucket_give(b, l, now_us, doubted, op->checks->cost);
 	} else if (op->kind == SCRIPT_UNLEASE) {
-		if (!leased_bucket_unlease(b, l, now_us, request.id, op->amount, &a.amount))
+		if (!leased_bucket_unlease(b, l, now_us, doubted, request.id, op->amount,
+					   &a.amount))
 			a.status = SCRIPT_UNKNOWN;
 	} else {
 		if (op->kind == SCRIPT_LEASE)
-			a.leased = leased_bucket_lease(b, l, now_us, &request, &a.amount, &a.v);
+			a.leased = leased_bucket_lease(b, l, now_us, doubted, &request, &a.amount,
+						       &a.v);
 		else
-			leased_bucket_take(b, l, now_us, op->checks->cost, &a.v);
+			leased_bucket_take(b, l, now_us, doubted, op->checks->cost, &a.v);
 		a.status = a.v.allowed ? SCRIPT_ALLOWED : SCRIPT_REFUSED;
 	}
 	return a;
@@ -102,7 +106,8 @@ static struct answered twin_answers(struct leased_bucket *b, const struct limit 
 static void compare(struct run *r, const struct script_op *op, const struct script_answer *lua,
 		    unsigned key)
 {
-	struct answered c = twin_answers(&r->twin[key], &r->limit[key], op, lua->now_us);
+	struct answered c =
+		twin_answers(&r->twin[key], &r->limit[key], op, lua->now_us, r->rig.doubted);
 	bool same = lua->status == c.status && lua->amount == c.amount;
 
 	if (op->kind == SCRIPT_TAKE || op->kind == SCRIPT_LEASE)
@@ -116,10 +121,11 @@ static void compare(struct run *r, const struct script_op *op, const struct scri
 			     (unsigned long)lua->reset_us, c.status, (unsigned long)c.amount,
 			     c.leased, (unsigned long)c.v.remaining, (long)c.v.wait_us,
 			     (unsigned long)c.v.reset_us);
-	cr_assert(same, "seed %u kind %d cost %lu amount %lu limit %lu per %lu burst %lu now %lu",
+	cr_assert(same, "seed %u kind %d cost %lu amount %lu limit %lu per %lu burst %lu now %lu%s",
 		  r->seed, op->kind, (unsigned long)op->checks->cost, (unsigned long)op->amount,
 		  (unsigned long)r->limit[key].limit, (unsigned long)r->limit[key].per_us,
-		  (unsigned long)r->limit[key].burst, (unsigned long)lua->now_us);
+		  (unsigned long)r->limit[key].burst, (unsigned long)lua->now_us,
+		  r->rig.doubted ? " in doubt" : "");
 }
 
 static void one_batch(struct run *r)
@@ -135,6 +141,7 @@ static void one_batch(struct run *r)
 		key[i] = (unsigned)pick(r, KEYS);
 		op[i] = random_op(r, &check[i], key[i], plain);
 	}
+	r->rig.doubted = r->seed % 2 == 0 && pick(r, 3) == 0;
 	script_rig_run(&r->rig, op, n, answer);
 	for (uint32_t i = 0; i < n; i++)
 		compare(r, &op[i], &answer[i], key[i]);

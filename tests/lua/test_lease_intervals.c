@@ -18,6 +18,8 @@ struct world {
 	struct limit limit[LEVELS_MAX];
 	struct script_check check[LEVELS_MAX];
 	uint16_t n;
+	bool doubts; /* the clock is doubted in every third call */
+	struct dice doubt;
 	uint64_t edge[EDGES];
 };
 
@@ -31,6 +33,7 @@ static struct script_answer run(struct world *w, struct script_op *op, uint64_t 
 	op->checks = w->check;
 	op->n_checks = w->n;
 	w->rig.virtual_us = w->rig.clock_us = now_us;
+	w->rig.doubted = w->doubts && dice_below(&w->doubt, 3) == 0;
 	script_rig_run(&w->rig, op, 1, &a);
 	cr_assert_neq(a.status, SCRIPT_EDGES);
 	return a;
@@ -112,7 +115,7 @@ static uint64_t schedule(unsigned levels, unsigned seed, struct world *w)
 	uint64_t by_lease;
 
 	redis_answer_release(&a);
-	s->dice.state = seed;
+	s->dice.state = w->doubt.state = seed;
 	s->start_us = START + dice_below(&s->dice, SECOND);
 	w->n = 0;
 	if ((levels & BUCKET) != 0)
@@ -132,35 +135,44 @@ static uint64_t schedule(unsigned levels, unsigned seed, struct world *w)
 	return by_lease;
 }
 
-static void schedules(unsigned levels)
+static void schedules(unsigned levels, unsigned seeds, bool doubts)
 {
 	struct world *w = calloc(1, sizeof *w);
 	uint64_t by_lease = 0;
 
+	w->doubts = doubts;
 	script_rig_start(&w->rig);
-	for (unsigned seed = 1; seed <= 60; seed++)
+	for (unsigned seed = 1; seed <= seeds; seed++)
 		by_lease += schedule(levels, seed, w);
 	script_rig_stop(&w->rig);
 	free(w);
-	cr_assert_gt(by_lease, 2000, "%lu", (unsigned long)by_lease);
+	cr_assert_gt(by_lease, doubts ? 50 : 2000, "%lu", (unsigned long)by_lease);
 }
 
 Test(lease_intervals, token_bucket)
 {
-	schedules(BUCKET);
+	schedules(BUCKET, 60, false);
 }
 
 Test(lease_intervals, sliding_window)
 {
-	schedules(WINDOW);
+	schedules(WINDOW, 60, false);
 }
 
 Test(lease_intervals, calendar)
 {
-	schedules(CALENDAR);
+	schedules(CALENDAR, 60, false);
 }
 
 Test(lease_intervals, levels)
 {
-	schedules(BUCKET | WINDOW | CALENDAR);
+	schedules(BUCKET | WINDOW | CALENDAR, 60, false);
+}
+
+Test(lease_intervals, levels_in_doubt)
+{
+	schedules(BUCKET, 10, true);
+	schedules(WINDOW, 10, true);
+	schedules(CALENDAR, 10, true);
+	schedules(BUCKET | WINDOW | CALENDAR, 10, true);
 }

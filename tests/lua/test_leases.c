@@ -454,7 +454,7 @@ Test(leases, a_key_outlives_its_leases_and_the_refill_after_them)
 
 Test(leases, a_state_that_is_none_counts_as_absent)
 {
-	static const char *const text[] = {"L", "Lxxxxxxxxxxxxxx", "Lxxxxxxxxxxxxxxyyyyyyyyy",
+	static const char *const text[] = {"L", "Lxxxxxxxxxxxxx", "Lxxxxxxxxxxxxxxyyyyyyyyy",
 					   "Lxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"};
 	struct limit l = bucket(10, SECOND, 100);
 

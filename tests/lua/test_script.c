@@ -550,7 +550,7 @@ Test(script, the_smallest_interval_and_a_clock_that_went_back)
 	struct limit l = make(ALGORITHM_GCRA, LIMIT_MAX, 1000, LIMIT_MAX);
 	uint64_t now_us = peek(&l, "k:g{t}x").now_us;
 	static const char set[] = /* without a blank: one word of a command */
-		"redis.call('SET',KEYS[1],struct.pack('>I7I3I7I3',ARGV[1],0,0,1))return(1)";
+		"redis.call('SET',KEYS[1],struct.pack('>I7I3I7I3I7',ARGV[1],0,0,1,1))return(1)";
 
 	cr_assert_eq(redis_client_integer(&rig.client, "EVAL %s 1 k:g{t}x %lu", set,
 					  (unsigned long)(now_us + 86400 * SECOND)),

@@ -47,7 +47,7 @@ static struct limiter_verdict bucket_look(const struct quota *q, uint64_t now_us
 	struct limiter_verdict v;
 
 	bucket_begin(&copy, now_us);
-	leased_bucket_take(&copy.bucket, q->limit, now_us, cost, &v);
+	leased_bucket_take(&copy.bucket, q->limit, now_us, false, cost, &v);
 	return v;
 }
 
@@ -59,7 +59,7 @@ static void bucket_lease(struct quota *q, uint64_t now_us, uint64_t amount, uint
 	uint64_t granted;
 
 	bucket_begin(q, now_us);
-	if (!leased_bucket_lease(&q->bucket, q->limit, now_us, &r, &granted, &v))
+	if (!leased_bucket_lease(&q->bucket, q->limit, now_us, false, &r, &granted, &v))
 		assert(v.allowed); /* an ordinary take: nobody may keep it for later, and nobody will */
 }
 
@@ -75,7 +75,7 @@ static uint64_t bucket_give_above(struct quota *q, uint64_t cost)
 
 static uint64_t window_room(const struct quota *q, uint64_t now_us)
 {
-	uint64_t used = admission_log_used(&q->window.log, now_us, q->limit->per_us);
+	uint64_t used = admission_log_used(&q->window.log, now_us, q->limit->per_us, false);
 
 	return used < q->limit->limit ? q->limit->limit - used : 0;
 }
@@ -137,7 +137,7 @@ static uint64_t calendar_begin(struct quota *q, uint64_t now_us)
 	uint64_t start_us = e->edge_us[calendar_edges_passed(e, now_us) - 1];
 
 	if (q->calendar.start_us < start_us) {
-		q->calendar = (struct calendar){start_us, 0};
+		q->calendar = (struct calendar){start_us, 0, 0};
 		q->leases = (struct outstanding){0};
 	}
 	while (q->leases.n > 0 && q->leases.lease[0].end_us <= now_us)
@@ -224,7 +224,7 @@ uint64_t quota_wait_us(const struct quota *q, uint64_t now_us, uint64_t cost)
 		break;
 	case ALGORITHM_SLIDING_WINDOW:
 		admission_log_verdict(&q->window.log, q->limit->limit, now_us, q->limit->per_us,
-				      cost, false, &v);
+				      cost, false, false, &v);
 		break;
 	case ALGORITHM_CALENDAR:
 		return calendar_begin(&copy, now_us) - now_us;
@@ -241,7 +241,7 @@ void quota_take(struct quota *q, uint64_t now_us, uint64_t cost)
 	switch (algorithm_of(q)) {
 	case ALGORITHM_TOKEN_BUCKET:
 		bucket_begin(q, now_us);
-		leased_bucket_take(&q->bucket, q->limit, now_us, cost, &v);
+		leased_bucket_take(&q->bucket, q->limit, now_us, false, cost, &v);
 		break;
 	case ALGORITHM_SLIDING_WINDOW:
 		window_take(&q->window, q->limit, now_us, cost, &v);
@@ -292,7 +292,7 @@ static bool unlease(struct quota *q, uint64_t now_us, uint64_t id, uint64_t back
 	switch (algorithm_of(q)) {
 	case ALGORITHM_TOKEN_BUCKET:
 		bucket_begin(q, now_us);
-		return leased_bucket_unlease(&q->bucket, q->limit, now_us, id, back, &given);
+		return leased_bucket_unlease(&q->bucket, q->limit, now_us, false, id, back, &given);
 	case ALGORITHM_SLIDING_WINDOW:
 		return window_unlease(q, now_us, id, back);
 	case ALGORITHM_CALENDAR:
@@ -322,7 +322,7 @@ uint64_t quota_give(struct quota *q, uint64_t now_us, uint64_t stamp_us, uint64_
 		bucket_begin(q, now_us);
 		if (q->mutation == SIM_REFUND_ABOVE)
 			return bucket_give_above(q, cost);
-		return leased_bucket_give(&q->bucket, q->limit, now_us, cost);
+		return leased_bucket_give(&q->bucket, q->limit, now_us, false, cost);
 	case ALGORITHM_SLIDING_WINDOW:
 		return window_give(q, now_us, stamp_us, cost);
 	case ALGORITHM_CALENDAR:

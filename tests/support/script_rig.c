@@ -14,7 +14,8 @@ static const char clock_lua[] = "local redis = setmetatable({call = function(nam
 
 void script_rig_start(struct script_rig *r)
 {
-	*r = (struct script_rig){.batch = script_batch_new()};
+	*r = (struct script_rig){.batch = script_batch_new(),
+				 .stamp = UINT64_C(0xf123456789ab0000)};
 	redis_server_start(&r->server, NULL);
 	redis_client_connect(&r->client, r->server.socket_path);
 }
@@ -78,6 +79,15 @@ static bool is_noscript(const struct redis_answer *a)
 	return a->type == '-' && a->text.len > 9 && memcmp(a->text.ptr, "-NOSCRIPT", 9) == 0;
 }
 
+static struct slice command(const struct script_rig *r, bool with_body)
+{
+	return script_batch_command(
+		r->batch, with_body,
+		&(struct script_call){.stamp = r->stamp,
+				      .earliest_us = r->doubted ? LIMIT_FOREVER_US : 0,
+				      .latest_us = LIMIT_FOREVER_US});
+}
+
 void script_rig_run(struct script_rig *r, const struct script_op *op, uint32_t n,
 		    struct script_answer *ret_answer)
 {
@@ -88,19 +98,18 @@ void script_rig_run(struct script_rig *r, const struct script_op *op, uint32_t n
 		if (script_batch_add(r->batch, &op[i], r->clock_us) != KOVA_OK)
 			fail("add", &r->reply);
 	redis_answer_release(&r->reply);
-	r->nonce++;
+	r->stamp++;
 	if (r->virtual_us != 0)
-		r->reply = run_virtual(r, script_batch_command(r->batch, false, r->nonce));
+		r->reply = run_virtual(r, command(r, false));
 	else
-		r->reply = redis_client_send(&r->client,
-					     script_batch_command(r->batch, false, r->nonce));
+		r->reply = redis_client_send(&r->client, command(r, false));
 	if (is_noscript(&r->reply)) {
 		redis_answer_release(&r->reply);
-		r->reply = redis_client_send(&r->client,
-					     script_batch_command(r->batch, true, r->nonce));
+		r->reply = redis_client_send(&r->client, command(r, true));
 	}
 	if (r->reply.type != '$' ||
-	    script_reader_init(&reader, r->reply.text, r->nonce, n) != KOVA_OK)
+	    script_reader_init(&reader, r->reply.text, r->stamp, n) != KOVA_OK ||
+	    reader.refill_refused != r->doubted)
 		fail("reply", &r->reply);
 	for (uint32_t i = 0; i < n; i++)
 		if (script_reader_next(&reader, &ret_answer[i]) != KOVA_OK)

@@ -1,9 +1,11 @@
-"""A TCP proxy before a redis-server that loses what it is told to lose, as networks and crashes do."""
+"""TCP proxies before a redis-server: one loses what it is told to lose, as networks and crashes do, one is a long link."""
 
+import collections
 import random
 import select
 import socket
 import threading
+import time
 
 import load
 
@@ -105,3 +107,31 @@ class LossyProxy:
             at = found[1]
         del held[:at]
         return bytes(out)
+
+
+class SlowProxy(LossyProxy):
+    """Forwards to `target`, each way after `delay` seconds, in order."""
+
+    def __init__(self, target, delay):
+        self.delay = delay
+        super().__init__(target)
+
+    def _forward(self, client, server):
+        there = threading.Thread(target=self._pass, args=(client, server), daemon=True)
+        there.start()
+        self._pass(server, client)
+        there.join()
+
+    def _pass(self, source, sink):
+        """Reads on while what was read before is still on its way."""
+        due = collections.deque()
+        while True:
+            wait = max(0.0, due[0][0] - time.monotonic()) if due else None
+            if select.select([source], [], [], wait)[0]:
+                data = source.recv(1 << 16)
+                if not data:
+                    sink.shutdown(socket.SHUT_RDWR)
+                    return
+                due.append((time.monotonic() + self.delay, data))
+            while due and due[0][0] <= time.monotonic():
+                sink.sendall(due.popleft()[1])

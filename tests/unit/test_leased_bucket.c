@@ -21,6 +21,8 @@ static struct limit make(uint64_t limit, uint64_t per_us, uint64_t burst)
 struct world {
 	struct limit limit;
 	struct leased_bucket bucket;
+	unsigned doubted_in; /* of so many calls one is in doubt; 0: none */
+	struct dice doubt;
 	bool lazy; /* the bug that piecewise refill is there against: what has ended is dropped before the refill */
 };
 
@@ -33,12 +35,17 @@ static struct leased_bucket *bucket_of(struct world *w, uint64_t now_us)
 	return &w->bucket;
 }
 
+static bool doubts(struct world *w)
+{
+	return w->doubted_in > 0 && dice_below(&w->doubt, w->doubted_in) == 0;
+}
+
 static bool world_take(void *state, uint64_t now_us, uint64_t cost)
 {
 	struct world *w = state;
 	struct limiter_verdict v;
 
-	leased_bucket_take(bucket_of(w, now_us), &w->limit, now_us, cost, &v);
+	leased_bucket_take(bucket_of(w, now_us), &w->limit, now_us, doubts(w), cost, &v);
 	return v.allowed;
 }
 
@@ -50,8 +57,8 @@ static uint64_t world_lease(void *state, uint64_t now_us, uint64_t id, uint64_t 
 	struct limiter_verdict v;
 	uint64_t granted;
 
-	*ret_leased =
-		leased_bucket_lease(bucket_of(w, now_us), &w->limit, now_us, &r, &granted, &v);
+	*ret_leased = leased_bucket_lease(bucket_of(w, now_us), &w->limit, now_us, doubts(w), &r,
+					  &granted, &v);
 	return v.allowed ? granted : 0;
 }
 
@@ -60,14 +67,15 @@ static void world_unlease(void *state, uint64_t now_us, uint64_t id, uint64_t un
 	struct world *w = state;
 	uint64_t given;
 
-	leased_bucket_unlease(bucket_of(w, now_us), &w->limit, now_us, id, unspent, &given);
+	leased_bucket_unlease(bucket_of(w, now_us), &w->limit, now_us, doubts(w), id, unspent,
+			      &given);
 }
 
 /* One schedule under a random limit. Returns whether every interval was within it. */
-static bool within(unsigned seed, bool lazy, uint64_t *ret_by_lease)
+static bool within(unsigned seed, bool lazy, unsigned doubted_in, uint64_t *ret_by_lease)
 {
 	struct lease_schedule *s = calloc(1, sizeof *s);
-	struct world w = {.lazy = lazy};
+	struct world w = {.lazy = lazy, .doubted_in = doubted_in, .doubt = {seed}};
 	struct lease_store store = {&w, world_take, world_lease, world_unlease};
 	bool holds;
 
@@ -91,9 +99,18 @@ Test(leased_bucket, no_interval_admits_more_than_burst_and_refill)
 	uint64_t by_lease = 0;
 
 	for (unsigned seed = 1; seed <= 1000; seed++)
-		cr_assert(within(seed, false, &by_lease), "seed %u", seed);
+		cr_assert(within(seed, false, 0, &by_lease), "seed %u", seed);
 	cr_assert_gt(by_lease, 100000, "%lu: the schedules are about leases",
 		     (unsigned long)by_lease);
+}
+
+Test(leased_bucket, nor_when_the_clock_is_doubted_now_and_then)
+{
+	uint64_t by_lease = 0;
+
+	for (unsigned seed = 1; seed <= 900; seed++)
+		cr_assert(within(seed, false, 2 + seed % 3, &by_lease), "seed %u", seed);
+	cr_assert_gt(by_lease, 10000, "%lu: leases go on", (unsigned long)by_lease);
 }
 
 Test(leased_bucket, a_lazy_refill_would_be_noticed)
@@ -102,7 +119,7 @@ Test(leased_bucket, a_lazy_refill_would_be_noticed)
 	uint64_t by_lease = 0;
 
 	for (unsigned seed = 1; seed <= 200; seed++)
-		noticed += !within(seed, true, &by_lease);
+		noticed += !within(seed, true, 0, &by_lease);
 	cr_assert_gt(noticed, 60, "by %u of 200", noticed);
 }
 
@@ -114,10 +131,10 @@ static uint64_t there_at_the_end(bool lazy)
 	struct limiter_verdict v;
 	uint64_t granted;
 
-	cr_assert(leased_bucket_lease(&w.bucket, &w.limit, START, &r, &granted, &v) &&
+	cr_assert(leased_bucket_lease(&w.bucket, &w.limit, START, false, &r, &granted, &v) &&
 		  granted == 100);
-	leased_bucket_take(bucket_of(&w, START + 10 * SECOND), &w.limit, START + 10 * SECOND, 100,
-			   &v);
+	leased_bucket_take(bucket_of(&w, START + 10 * SECOND), &w.limit, START + 10 * SECOND, false,
+			   100, &v);
 	return v.allowed ? 100 : v.remaining;
 }
 
@@ -146,16 +163,17 @@ Test(leased_bucket, a_wait_is_exact)
 				1, dice_below(&d, l.burst), 1 + dice_below(&d, 3), id,
 				1 + dice_below(&d, 30 * l.per_us / l.limit)};
 
-			leased_bucket_lease(&b, &l, now_us, &r, &granted, &v);
+			leased_bucket_lease(&b, &l, now_us, false, &r, &granted, &v);
 			now_us += dice_below(&d, l.per_us / l.limit);
 		}
-		leased_bucket_take(&b, &l, now_us, cost, &v);
+		leased_bucket_take(&b, &l, now_us, false, cost, &v);
 		if (v.allowed)
 			continue;
 		early = b;
-		leased_bucket_take(&early, &l, now_us + (uint64_t)v.wait_us - 1, cost, &then);
+		leased_bucket_take(&early, &l, now_us + (uint64_t)v.wait_us - 1, false, cost,
+				   &then);
 		cr_assert(!then.allowed && then.wait_us == 1, "case %d", i);
-		leased_bucket_take(&b, &l, now_us + (uint64_t)v.wait_us, cost, &then);
+		leased_bucket_take(&b, &l, now_us + (uint64_t)v.wait_us, false, cost, &then);
 		cr_assert(then.allowed, "case %d", i);
 	}
 }
@@ -168,11 +186,11 @@ Test(leased_bucket, a_reset_is_when_it_is_full)
 	struct limiter_verdict v;
 	uint64_t granted, at_us = START - START % SECOND;
 
-	cr_assert(leased_bucket_lease(&b, &l, at_us, &r, &granted, &v));
+	cr_assert(leased_bucket_lease(&b, &l, at_us, false, &r, &granted, &v));
 	cr_assert_eq(v.reset_us, 5 * SECOND, "nothing until the end, then 30 at 10 a second");
-	leased_bucket_take(&b, &l, at_us, 10, &v);
+	leased_bucket_take(&b, &l, at_us, false, 10, &v);
 	cr_assert_eq(v.reset_us, 5 * SECOND, "these 10 come back meanwhile");
-	leased_bucket_take(&b, &l, at_us, 15, &v);
+	leased_bucket_take(&b, &l, at_us, false, 15, &v);
 	cr_assert_eq(v.reset_us, 5500000);
 }
 
@@ -186,14 +204,15 @@ Test(leased_bucket, a_lowered_limit_forgets_debt_but_not_what_is_outstanding)
 	struct limiter_verdict v;
 	uint64_t granted, given;
 
-	cr_assert(leased_bucket_lease(&b, &wide, START, &r, &granted, &v) && granted == 60);
-	leased_bucket_take(&b, &wide, START, 40, &v);
+	cr_assert(leased_bucket_lease(&b, &wide, START, false, &r, &granted, &v) && granted == 60);
+	leased_bucket_take(&b, &wide, START, false, 40, &v);
 	cr_assert(v.allowed);
-	leased_bucket_take(&b, &narrow, START, 1, &v);
+	leased_bucket_take(&b, &narrow, START, false, 1, &v);
 	cr_assert(!v.allowed && v.remaining == 0);
 	cr_assert_eq(b.bucket.debt_ut, 60 * LIMIT_UT, "what is outstanding is all that is owed");
-	cr_assert(leased_bucket_unlease(&b, &narrow, START + 1, 7, 60, &given) && given == 60);
-	leased_bucket_take(&b, &narrow, START + 1, 10, &v);
+	cr_assert(leased_bucket_unlease(&b, &narrow, START + 1, false, 7, 60, &given) &&
+		  given == 60);
+	leased_bucket_take(&b, &narrow, START + 1, false, 10, &v);
 	cr_assert(v.allowed && v.remaining == 0, "the new burst, and no more");
 }
 
@@ -205,12 +224,12 @@ Test(leased_bucket, a_limit_of_0_refuses_and_leaves_the_state_alone)
 	struct limiter_verdict v;
 	uint64_t granted, given;
 
-	cr_assert(leased_bucket_lease(&b, &l, START, &r, &granted, &v));
-	leased_bucket_take(&b, &none, START + 1, 1, &v);
+	cr_assert(leased_bucket_lease(&b, &l, START, false, &r, &granted, &v));
+	leased_bucket_take(&b, &none, START + 1, false, 1, &v);
 	cr_assert(!v.allowed && v.wait_us == VERDICT_NEVER);
-	cr_assert_not(leased_bucket_lease(&b, &none, START + 1, &second, &granted, &v));
+	cr_assert_not(leased_bucket_lease(&b, &none, START + 1, false, &second, &granted, &v));
 	cr_assert_not(v.allowed);
-	cr_assert_not(leased_bucket_unlease(&b, &none, START + 1, 7, 60, &given));
-	cr_assert_eq(leased_bucket_give(&b, &none, START + 1, 1), 0);
+	cr_assert_not(leased_bucket_unlease(&b, &none, START + 1, false, 7, 60, &given));
+	cr_assert_eq(leased_bucket_give(&b, &none, START + 1, false, 1), 0);
 	cr_assert(b.leases.n == 1 && b.bucket.debt_ut == 60 * LIMIT_UT);
 }

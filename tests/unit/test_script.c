@@ -10,6 +10,7 @@
 #include "dice.h"
 
 #define NOW UINT64_C(1796000000123457)
+#define STAMP (UINT64_C(1796000000123) << 16 | 7)
 
 static struct limit bucket(uint64_t limit)
 {
@@ -73,6 +74,13 @@ static void expect_hex(struct slice got, const char *hex)
 	cr_assert_str_eq(text, hex);
 }
 
+static struct slice command_of(struct script_batch *b, bool with_body)
+{
+	return script_batch_command(
+		b, with_body,
+		&(struct script_call){.stamp = STAMP, .earliest_us = 1000, .latest_us = 2000});
+}
+
 /* The example of lua/README.md. */
 Test(script, a_plain_program)
 {
@@ -82,18 +90,20 @@ Test(script, a_plain_program)
 
 	add_take(b, &l, "k:b{acme}api:0", 1);
 	add_take(b, &l, "k:b{acme}api:0/x", 3);
-	a = parse(script_batch_command(b, false, 7));
+	a = parse(command_of(b, false));
 	cr_assert_eq(a.n, 6);
 	cr_assert(slice_equal(a.at[0], SLICE("EVALSHA")));
 	cr_assert(slice_equal(a.at[1], slice_of(lua_decide.sha1)));
 	cr_assert(slice_equal(a.at[2], SLICE("2")));
 	cr_assert(slice_equal(a.at[3], SLICE("k:b{acme}api:0")));
 	cr_assert(slice_equal(a.at[4], SLICE("k:b{acme}api:0/x")));
-	expect_hex(a.at[5], "0000000000001c40"
+	expect_hex(a.at[5], "07007b28f129a201"
 			    "01"
 			    "0100"
 			    "0200"
 			    "02000000"
+			    "0000000000408f40"
+			    "0000000000409f40"
 			    "00"
 			    "00000000d0127341"
 			    "0000000000002440"
@@ -133,11 +143,11 @@ Test(script, a_program_with_leases)
 	op.kind = SCRIPT_UNLEASE;
 	op.n_checks = 1;
 	add(b, &op);
-	program = parse(script_batch_command(b, false, 7)).at[5];
+	program = parse(command_of(b, false)).at[5];
 	cr_assert_eq(program.len,
-		     17 + 41 + 37 + (20 + 32 + 17) + (20 + 32 + 2 * 17) + (20 + 8 + 17));
-	program.ptr += 17 + 41 + 37;
-	program.len -= 17 + 41 + 37;
+		     33 + 41 + 37 + (20 + 32 + 17) + (20 + 32 + 2 * 17) + (20 + 8 + 17));
+	program.ptr += 33 + 41 + 37;
+	program.len -= 33 + 41 + 37;
 	expect_hex(program, "07"
 			    "00"
 			    "0100"
@@ -192,10 +202,10 @@ Test(script, the_body_is_sent_when_asked_for)
 	struct arguments a;
 
 	add_take(b, &l, "key", 1);
-	a = parse(script_batch_command(b, true, 1));
+	a = parse(command_of(b, true));
 	cr_assert(slice_equal(a.at[0], SLICE("EVAL")));
 	cr_assert(slice_equal(a.at[1], (struct slice){lua_decide.body, lua_decide.len}));
-	a = parse(script_batch_command(b, false, 1));
+	a = parse(command_of(b, false));
 	cr_assert(slice_equal(a.at[0], SLICE("EVALSHA")));
 	script_batch_free(b);
 }
@@ -212,9 +222,9 @@ Test(script, equal_keys_and_equal_limits_are_sent_once)
 		add_take(b, &other, "x", 1);
 	}
 	cr_assert_eq(script_batch_ops(b), 120);
-	a = parse(script_batch_command(b, false, 1));
+	a = parse(command_of(b, false));
 	cr_assert_eq(a.n, 3 + 2 + 1);
-	cr_assert_eq(a.at[5].len, 17 + 2 * 41 + 120 * 12);
+	cr_assert_eq(a.at[5].len, 33 + 2 * 41 + 120 * 12);
 	script_batch_free(b);
 }
 
@@ -227,8 +237,8 @@ Test(script, a_limit_that_was_replaced_in_its_place_is_another)
 	add_take(b, &l, "x", 1);
 	l = bucket(11);
 	add_take(b, &l, "y", 1);
-	a = parse(script_batch_command(b, false, 1));
-	cr_assert_eq(a.at[5].len, 17 + 2 * 41 + 2 * 12);
+	a = parse(command_of(b, false));
+	cr_assert_eq(a.at[5].len, 33 + 2 * 41 + 2 * 12);
 	script_batch_free(b);
 }
 
@@ -248,7 +258,7 @@ Test(script, a_batch_holds_so_many_operations)
 			add(b, &op);
 		}
 		cr_assert_eq(script_batch_add(b, &op, NOW), KOVA_ETOOBIG);
-		first = script_batch_command(b, false, 1);
+		first = command_of(b, false);
 		cr_assert_eq(parse(first).n, 3 + SCRIPT_OPS_MAX + 1);
 		script_batch_clear(b);
 		cr_assert_eq(script_batch_ops(b), 0);
@@ -276,7 +286,7 @@ Test(script, many_keys_are_all_found_again)
 					   .checks = c,
 					   .n_checks = SCRIPT_CHECKS_MAX,
 					   .receipt_key = SLICE("r")});
-	a = parse(script_batch_command(b, false, 1));
+	a = parse(command_of(b, false));
 	/* A log's hold is a string of its own. */
 	cr_assert_eq(a.n, 3 + SCRIPT_CHECKS_MAX * 3 / 2 + 1 + 1);
 	for (unsigned i = 0; i < SCRIPT_CHECKS_MAX; i++)
@@ -290,6 +300,15 @@ Test(script, many_keys_are_all_found_again)
 static void put(struct buf *b, double v)
 {
 	buf_add(b, &v, sizeof v); /* these tests run on little-endian machines */
+}
+
+static void put_head(struct buf *b, char refill_refused)
+{
+	uint64_t stamp = STAMP;
+
+	buf_add(b, &stamp, sizeof stamp);
+	put(b, (double)NOW);
+	buf_add(b, &refill_refused, 1);
 }
 
 static void put_record(struct buf *b, unsigned char status, uint16_t check, double left,
@@ -314,8 +333,7 @@ static void put_tail(struct buf *b, double amount, unsigned char first, struct s
 
 static void put_reply(struct buf *b)
 {
-	put(b, 42);
-	put(b, (double)NOW);
+	put_head(b, 1);
 	put_record(b, SCRIPT_REFUSED, 3, 0, -1, 5);
 	put_record(b, SCRIPT_REPEATED | 64, 0, 7, 8, 9);
 	put_tail(b, 0, SCRIPT_SHADOWED, SLICE("echo"));
@@ -327,7 +345,7 @@ static void put_reply(struct buf *b)
 static kova_status read_all(struct slice reply, uint32_t n, struct script_answer *ret_answer)
 {
 	struct script_reader r;
-	kova_status status = script_reader_init(&r, reply, 42, n);
+	kova_status status = script_reader_init(&r, reply, STAMP, n);
 
 	for (uint32_t i = 0; i < n && status == KOVA_OK; i++)
 		status = script_reader_next(&r, &ret_answer[i]);
@@ -373,18 +391,32 @@ Test(script, no_prefix_and_no_longer_reply_is_one)
 	buf_release(&b);
 }
 
-Test(script, another_nonce_or_number_of_operations_is_out_of_step)
+Test(script, another_stamp_or_number_of_operations_is_out_of_step)
 {
 	struct buf b = {0};
 	struct script_reader r;
 	struct script_answer a[4];
 
 	put_reply(&b);
-	cr_assert_eq(script_reader_init(&r, buf_slice(&b), 41, 3), KOVA_EPROTO);
+	cr_assert_eq(script_reader_init(&r, buf_slice(&b), STAMP - 1, 3), KOVA_EPROTO);
 	cr_assert_eq(read_all(buf_slice(&b), 2, a), KOVA_EPROTO);
 	cr_assert_eq(read_all(buf_slice(&b), 4, a), KOVA_EPROTO);
-	cr_assert_eq(script_reader_init(&r, buf_slice(&b), 42, 0), KOVA_EPROTO);
+	cr_assert_eq(script_reader_init(&r, buf_slice(&b), STAMP, 0), KOVA_EPROTO);
 	buf_release(&b);
+}
+
+Test(script, a_reply_says_whether_refill_was_refused)
+{
+	for (int refused = 0; refused <= 3; refused++) {
+		struct buf b = {0};
+		struct script_reader r;
+
+		put_head(&b, (char)refused);
+		cr_assert_eq(script_reader_init(&r, buf_slice(&b), STAMP, 0),
+			     refused <= 1 ? KOVA_OK : KOVA_EPROTO);
+		cr_assert(refused > 1 || r.refill_refused == (refused == 1));
+		buf_release(&b);
+	}
 }
 
 Test(script, numbers_that_are_none_are_refused)
@@ -397,8 +429,7 @@ Test(script, numbers_that_are_none_are_refused)
 			struct buf b = {0};
 			struct script_answer a;
 
-			put(&b, 42);
-			put(&b, (double)NOW);
+			put_head(&b, 0);
 			put_record(&b, 1, 0, place == 0 ? bad[i] : 0, place == 1 ? bad[i] : 0,
 				   place == 2 ? bad[i] : 0);
 			cr_assert_eq(read_all(buf_slice(&b), 1, &a), KOVA_EPROTO, "%g at %d",

@@ -1,0 +1,120 @@
+#include "region_clock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "io/clock.h"
+#include "io/log.h"
+
+enum { SHARDS_MAX = 1024, SAID_AGAIN_US = 10000000 };
+
+struct shard_clock {
+	struct clock_offset offset;
+	bool refused;
+	uint64_t said_us; /* CLOCK_BOOTTIME, when that was logged last */
+};
+
+void region_clock_init(struct region_clock *c, uint64_t max_skew_ms, uint64_t patience_ms,
+		       bool by_shard)
+{
+	*c = (struct region_clock){.max_skew_us = max_skew_ms * 1000,
+				   .patience_us = patience_ms * 1000,
+				   .by_shard = by_shard};
+}
+
+void region_clock_release(struct region_clock *c)
+{
+	free(c->shards);
+}
+
+/* NULL: nobody serves the slot now, or memory is short. Then each call is judged by itself. */
+static struct shard_clock *shard_of(struct region_clock *c, unsigned shard)
+{
+	struct shard_clock *shards;
+
+	if (shard < c->n_shards)
+		return &c->shards[shard];
+	if (shard >= SHARDS_MAX)
+		return NULL;
+	shards = realloc(c->shards, (shard + 1) * sizeof *shards);
+	if (shards == NULL)
+		return NULL;
+	c->shards = shards;
+	while (c->n_shards <= shard)
+		c->shards[c->n_shards++] = (struct shard_clock){0};
+	return &c->shards[shard];
+}
+
+struct script_call region_clock_call(struct region_clock *c, unsigned shard,
+				     struct clock_reading *ret_sent)
+{
+	static const struct clock_offset unknown;
+	const struct shard_clock *s = shard_of(c, shard);
+	struct clock_bounds bounds;
+
+	*ret_sent = clock_read();
+	bounds = clock_offset_bounds(s != NULL ? &s->offset : &unknown, ret_sent, c->max_skew_us,
+				     c->patience_us);
+	return (struct script_call){
+		.stamp = hlc_now(&c->hlc, ret_sent->wall_us / 1000),
+		.earliest_us = bounds.earliest_us,
+		.latest_us = bounds.latest_us,
+	};
+}
+
+const char *region_clock_peer(const struct region_clock *c, unsigned shard,
+			      char ret_name[REGION_PEER_BYTES])
+{
+	snprintf(ret_name, REGION_PEER_BYTES, c->by_shard ? "redis:%u" : "redis", shard);
+	return ret_name;
+}
+
+/* While it lasts it is said again now and then. */
+static void say_skew(const struct region_clock *c, struct shard_clock *s, unsigned shard,
+		     uint64_t now_us)
+{
+	char peer[REGION_PEER_BYTES];
+
+	if (s->refused && now_us - s->said_us < SAID_AGAIN_US)
+		return;
+	s->said_us = now_us;
+	log_event(LOG_WARN, "clock_skew",
+		  "this agent's clock and the store's differ: nothing is refilled for its calls",
+		  LOG_TEXT_FIELD("peer", region_clock_peer(c, shard, peer)),
+		  LOG_INT_FIELD("skew_ms", clock_offset_us(&s->offset) / 1000));
+}
+
+void region_clock_hear(struct region_clock *c, unsigned shard, const struct clock_reading *sent,
+		       uint64_t redis_us, bool refill_refused)
+{
+	struct shard_clock *s = shard_of(c, shard);
+	struct clock_reading now = clock_read();
+
+	c->redis_offset_us = (int64_t)redis_us - (int64_t)now.boot_us;
+	c->heard = true;
+	c->refusals += refill_refused;
+	hlc_hear(&c->hlc, redis_us / 1000 << HLC_COUNTER_BITS, now.wall_us / 1000,
+		 c->max_skew_us / 1000);
+	if (s == NULL)
+		return;
+	if (!clock_offset_hear(&s->offset, sent, &now, redis_us))
+		c->leaps++;
+	if (refill_refused)
+		say_skew(c, s, shard, now.boot_us);
+	s->refused = refill_refused;
+}
+
+uint64_t region_clock_now_us(const struct region_clock *c)
+{
+	const struct clock_reading now = clock_read();
+
+	return c->heard ? (uint64_t)((int64_t)now.boot_us + c->redis_offset_us) : now.wall_us;
+}
+
+struct region_skew region_clock_skew(const struct region_clock *c, unsigned shard)
+{
+	const struct shard_clock *s = &c->shards[shard];
+
+	return (struct region_skew){
+		.known = s->offset.known, .refused = s->refused, .us = clock_offset_us(&s->offset)};
+}
