@@ -200,20 +200,30 @@ static void on_engine_closed(void *data)
 {
 	struct worker *w = data;
 
-	w->agent.engine = NULL;
 	closed(w);
+}
+
+/* Tours of other loops may still come by, and find no engine: parts of one that is closing are gone already. */
+static struct engine *take_engine(struct worker *w)
+{
+	struct engine *engine = w->agent.engine;
+
+	w->agent.engine = NULL;
+	return engine;
 }
 
 /* What is on its way from here comes back here, and may look at the engine. */
 static void on_errands_timer(uv_timer_t *t)
 {
 	struct worker *w = t->data;
+	struct engine *engine;
 
 	if (w->agent.tours > 0)
 		return;
 	uv_timer_stop(t);
-	if (w->agent.engine != NULL && w->agent.owner != NULL)
-		engine_close(w->agent.engine, on_engine_closed, w);
+	engine = w->agent.owner != NULL ? take_engine(w) : NULL;
+	if (engine != NULL)
+		engine_close(engine, on_engine_closed, w);
 	else
 		closed(w);
 }
@@ -296,9 +306,8 @@ void worker_drain(struct worker *w, bool running, void (*on_closed)(void *data),
 
 void worker_close_engine(struct worker *first, void (*on_closed)(void *data), void *data)
 {
-	struct engine *engine = first->agent.engine;
+	struct engine *engine = take_engine(first);
 
-	first->agent.engine = NULL;
 	if (engine != NULL)
 		engine_close(engine, on_closed, data);
 	else
