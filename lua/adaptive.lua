@@ -9,7 +9,8 @@
 --          beginning. Times and latencies in µs
 -- Rule     {gradient, min, max, increase, decrease, tolerance, window, limit, per}: gradient 1 or 0; decrease and
 --          tolerance per cent; window and per in µs; limit: of the whole bucket
--- Expires  an hour after its last write; feedback writes it once a window or more often
+-- Expires  an hour after its last write, or as long as the whole bucket takes to fill, if that is longer: what a fall
+--          freed has come in by then, when the limit is max again. Feedback writes it once a window or more often
 -- Twin     lib/core/adaptive.c
 local adaptive -- these functions, once a check needs them: a call that has none does not pay for making them
 
@@ -38,8 +39,9 @@ local function adaptive_functions()
     if a.limit == 0 then
       return call('DEL', a.key)
     end
+    local full = a.whole[1] / a.whole[2] * a.whole[3]
     call('SET', a.key, pack_fields('>I4I7I7I7I2I4I7I7I7', a.limit, a.cut, a.since, a.sum, a.samples, a.served, a.lowest,
-      a.before, a.era), 'PXAT', expiry_text(now + KEPT))
+      a.before, a.era), 'PXAT', expiry_text(now + (full > KEPT and full or KEPT)))
   end
 
   local function limit_of(a, rule)

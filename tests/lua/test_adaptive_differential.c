@@ -213,3 +213,23 @@ Test(adaptive_differential, no_trouble_no_state)
 	redis_answer_release(&a);
 	script_rig_stop(&rig);
 }
+
+/* Forgotten earlier, the limit would fall and be whole again before what the fall freed had come in by time. */
+Test(adaptive_differential, a_limit_is_kept_for_as_long_as_the_whole_bucket_takes_to_fill)
+{
+	struct script_rig rig;
+	struct run r = {
+		.rig = &rig,
+		.rule = {.min = 1, .max = 24, .increase = 1, .decrease = 50, .window_us = SECOND}};
+	struct script_op error = {.kind = SCRIPT_FEEDBACK, .congested = true};
+	struct redis_answer a;
+
+	script_rig_start(&rig);
+	r.whole = (struct limit){.limit = 24, .per_us = 86400 * SECOND, .burst = 24};
+	cr_assert_eq(limit_init(&r.whole), KOVA_OK);
+	cr_assert_eq(ask(&r, &error, 1).limit, 12);
+	a = redis_client_command(&rig.client, "PTTL k:ab{a}");
+	cr_assert(a.integer > 86400000 && a.integer <= 86400000 + 62000, "%ld", (long)a.integer);
+	redis_answer_release(&a);
+	script_rig_stop(&rig);
+}
