@@ -188,7 +188,7 @@ local function share_wait(c, looks)
   end
   c.place = share.ask(c.shares, c.child, c.weight, c.most, tokens, l[1])
   local lack = share.lack(c.shares, c.place, c.cost * 1000000)
-  return lack > 0 and bucket_time(s, l, beyond + lack) or 0
+  return lack > 0 and later(bucket_time(s, l, beyond + lack)) or 0
 end
 
 -- µs until the check has room, 0: now, -1: never; and, if something else than the limit refuses it, what.

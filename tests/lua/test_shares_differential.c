@@ -152,3 +152,29 @@ Test(shares_differential, children_of_a_bucket)
 		script_rig_stop(&r.rig);
 	}
 }
+
+/* What the parent lacks comes in by a clock that nobody trusts: whoever waits for it asks no more often than that is worth. */
+Test(shares_differential, in_doubt_a_share_is_waited_for_as_anything_else)
+{
+	struct script_rig rig;
+	struct limit l = {.limit = 1000000, .per_us = 1000000, .burst = 10};
+	struct script_check check = {.limit = &l, .key = SLICE("k:b{a}"), .cost = 1};
+	struct script_op op = {.kind = SCRIPT_TAKE, .checks = &check, .n_checks = 1};
+	struct script_answer a;
+
+	cr_assert_eq(limit_init(&l), KOVA_OK);
+	script_rig_start(&rig);
+	rig.doubted = true;
+	check.share = (struct share_claim){1, 1, 10};
+	script_rig_run(&rig, &op, 1, &a);
+	cr_assert_eq(a.status, SCRIPT_ALLOWED);
+	check.share.id = 2;
+	for (int i = 0; i < 4; i++) {
+		script_rig_run(&rig, &op, 1, &a);
+		cr_assert_eq(a.status, SCRIPT_ALLOWED);
+	}
+	script_rig_run(&rig, &op, 1, &a);
+	cr_assert_eq(a.status, SCRIPT_REFUSED, "half of nine is not five");
+	cr_assert_eq(a.wait_us, 100000, "%ld", (long)a.wait_us);
+	script_rig_stop(&rig);
+}
