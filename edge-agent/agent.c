@@ -172,6 +172,8 @@ static void warn_of_restart(const struct edge_conf *was, const struct edge_conf 
 	warn_if_changed("state_dir", was->state_dir, is->state_dir);
 	warn_if_changed("redis.url", was->redis.url, is->redis.url);
 	warn_if_changed("redis.master", was->redis.master, is->redis.master);
+	if (was->redis.max_skew_ms != is->redis.max_skew_ms)
+		warn_if_changed("clock.max_skew", NULL, "");
 	if (was->threads != is->threads)
 		warn_if_changed("threads", NULL, "");
 }
