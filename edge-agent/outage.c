@@ -36,6 +36,7 @@ struct local {
 
 struct outage {
 	pthread_mutex_t lock; /* of all that follows */
+	unsigned agents;      /* seen lately, as of the decision that is being made */
 	size_t n;
 	uint64_t full; /* refusals because OUTAGE_KEYS were in use */
 	struct local *buckets[OUTAGE_BUCKETS];
@@ -85,11 +86,10 @@ static bool local_begin(struct local *l, const struct limit *whole, unsigned age
 
 /* ---- States ---- */
 
-static void local_free(struct outage *o, struct local *l)
+static void local_free(struct local *l)
 {
 	limiter_release(&l->state);
 	free(l);
-	o->n--;
 }
 
 static struct local *local_find(const struct outage *o, struct slice name)
@@ -125,16 +125,15 @@ static struct local *local_get(struct engine *e, struct slice name, const struct
 			       uint64_t now_us)
 {
 	struct outage *o = e->outage;
-	unsigned agents = heartbeat_agents(e->heartbeat);
 	struct local *l = local_find(o, name);
 
-	if (l != NULL && is_part_of(l, whole, agents))
+	if (l != NULL && is_part_of(l, whole, o->agents))
 		return l;
 	if (l == NULL)
 		l = local_new(o, name);
 	else
 		limiter_release(&l->state);
-	if (l != NULL && !local_begin(l, whole, agents, now_us)) {
+	if (l != NULL && !local_begin(l, whole, o->agents, now_us)) {
 		l->agents = 0; /* of no use: begun again the next time */
 		l->state = (struct limiter_state){0};
 		return NULL;
@@ -179,9 +178,11 @@ static void charge(struct engine *e, const struct local *l)
 		region_submit(e->region, slot_of(e, l), &op, 0, on_charged, NULL);
 }
 
-/* Those of a shard that is still away stay. */
-void outage_ended(struct outage *o, struct engine *e)
+/* Takes out those of the shards that are back, as a list. */
+static struct local *take_back(struct outage *o, const struct engine *e)
 {
+	struct local *back = NULL;
+
 	pthread_mutex_lock(&o->lock);
 	for (size_t i = 0; i < OUTAGE_BUCKETS && o->n > 0; i++)
 		for (struct local **at = &o->buckets[i], *l; (l = *at) != NULL;) {
@@ -189,11 +190,27 @@ void outage_ended(struct outage *o, struct engine *e)
 				at = &l->next;
 				continue;
 			}
-			charge(e, l);
 			*at = l->next;
-			local_free(o, l);
+			o->n--;
+			l->next = back;
+			back = l;
 		}
 	pthread_mutex_unlock(&o->lock);
+	return back;
+}
+
+/* Charged without the lock: a call that fails at once, for want of memory, has others decided here. */
+void outage_ended(struct outage *o, struct engine *e)
+{
+	struct local *l = take_back(o, e);
+
+	while (l != NULL) {
+		struct local *next = l->next;
+
+		charge(e, l);
+		local_free(l);
+		l = next;
+	}
 }
 
 /* ---- Verdicts ---- */
@@ -201,6 +218,7 @@ void outage_ended(struct outage *o, struct engine *e)
 struct taken {
 	struct local *local;
 	bool counted_only; /* `allow`: it is charged, and decided nothing */
+	uint64_t at_us;
 	struct limiter_state before;
 };
 
@@ -230,7 +248,7 @@ static bool local_take(struct request_state *s, const struct check_ref *ref, str
 	uint64_t now_us = region_now_us(s->engine->region);
 	struct local *l = local_get(s->engine, name, ref->limit, now_us);
 
-	*ret_taken = (struct taken){0};
+	*ret_taken = (struct taken){.at_us = now_us};
 	if (l == NULL)
 		return false;
 	ret_taken->before = l->state;
@@ -238,7 +256,7 @@ static bool local_take(struct request_state *s, const struct check_ref *ref, str
 	if (!ret_said->allowed)
 		return false;
 	if (s->request.kind == REQUEST_PEEK) {
-		limiter_untake(&l->state, &ret_taken->before, ref->cost);
+		limiter_untake(&l->part, &l->state, &ret_taken->before, now_us, ref->cost);
 		local_look(l, now_us, ret_said->remaining + ref->cost, ret_said);
 	} else {
 		ret_taken->local = l;
@@ -272,7 +290,8 @@ static void untake(const struct request_state *s, struct taken *taken, uint16_t 
 		if (l == NULL)
 			continue;
 		if (!taken[n].counted_only)
-			limiter_untake(&l->state, &taken[n].before, s->checks[n].cost);
+			limiter_untake(&l->part, &l->state, &taken[n].before, taken[n].at_us,
+				       s->checks[n].cost);
 		l->admitted -= s->checks[n].cost;
 	}
 }
@@ -293,6 +312,7 @@ static bool take_local(struct request_state *s, struct taken *taken)
 	bool allowed = true;
 	uint16_t i;
 
+	s->engine->outage->agents = heartbeat_agents(s->engine->heartbeat);
 	for (i = 0; i < s->n_checks && allowed; i++) {
 		const struct check_ref *ref = &s->checks[i];
 		struct limiter_verdict said = {.wait_us = (int64_t)HEARTBEAT_MS * 1000};
@@ -369,9 +389,8 @@ void outage_free(struct outage *o)
 			struct local *l = o->buckets[i];
 
 			o->buckets[i] = l->next;
-			local_free(o, l);
+			local_free(l);
 		}
-	assert(o->n == 0);
 	pthread_mutex_destroy(&o->lock);
 	free(o);
 }

@@ -122,15 +122,20 @@ void admission_log_remove(struct admission_log *g, struct admission *entry)
 	g->n--;
 }
 
-void admission_log_untake(struct admission_log *g, uint64_t weight)
+/* By a clock that is behind it is not the latest; and it may be part of a later one. */
+void admission_log_untake(struct admission_log *g, uint64_t at_us, uint64_t weight)
 {
-	struct admission *last = entry_at(g, g->n - 1);
+	size_t i = g->n;
 
-	assert(g->n > 0 && last->weight >= weight);
-	last->weight -= weight;
+	while (i > 0 && entry_at(g, i - 1)->at_us >= at_us)
+		i--;
+	assert(i < g->n && entry_at(g, i)->weight >= weight);
+	if (entry_at(g, i)->weight == weight) {
+		admission_log_remove(g, entry_at(g, i));
+		return;
+	}
+	entry_at(g, i)->weight -= weight;
 	g->total -= weight;
-	if (last->weight == 0)
-		g->n--;
 }
 
 /* µs until entries with a weight of `need` have left; by a clock that is doubted they may have. */

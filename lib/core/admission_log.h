@@ -44,8 +44,8 @@ bool admission_log_add(struct admission_log *g, uint64_t at_us, uint64_t weight,
 struct admission *admission_log_find(struct admission_log *g, uint64_t name);
 void admission_log_remove(struct admission_log *g, struct admission *entry);
 
-/* Takes back `weight`, which was the last to be added. */
-void admission_log_untake(struct admission_log *g, uint64_t weight);
+/* Takes back `weight`, which was added at `at_us` and counts still. */
+void admission_log_untake(struct admission_log *g, uint64_t at_us, uint64_t weight);
 
 /* Fills in what an answer says of a log with `limit` places: `cost` was `allowed` or would have to wait. */
 void admission_log_verdict(const struct admission_log *g, uint64_t limit, uint64_t now_us,

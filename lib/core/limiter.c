@@ -92,12 +92,13 @@ void limiter_admit_doubted(const struct limit *l, struct limiter_state *s, uint6
 	}
 }
 
-void limiter_untake(struct limiter_state *s, const struct limiter_state *before, uint64_t cost)
+void limiter_untake(const struct limit *l, struct limiter_state *s,
+		    const struct limiter_state *before, uint64_t now_us, uint64_t cost)
 {
 	if (s->algorithm == ALGORITHM_SLIDING_WINDOW)
-		admission_log_untake(&s->window.log, cost);
+		admission_log_untake(&s->window.log, now_us, cost);
 	else if (s->algorithm == ALGORITHM_CONCURRENCY)
-		admission_log_untake(&s->concurrency.log, cost);
+		admission_log_untake(&s->concurrency.log, now_us + l->hold_us, cost);
 	else
 		*s = *before;
 }

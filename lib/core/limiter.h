@@ -42,6 +42,8 @@ void limiter_admit_doubted(const struct limit *l, struct limiter_state *s, uint6
 			   uint64_t cost, struct limiter_verdict *ret_verdict);
 
 /*
- * Undoes the last limiter_admit(), which allowed `cost`: the state is as `before`, a plain copy made before the call.
+ * Undoes the last limiter_admit(), which allowed `cost` at `now_us`: the state is as `before`, a plain copy made before the
+ * call.
  */
-void limiter_untake(struct limiter_state *s, const struct limiter_state *before, uint64_t cost);
+void limiter_untake(const struct limit *l, struct limiter_state *s,
+		    const struct limiter_state *before, uint64_t now_us, uint64_t cost);

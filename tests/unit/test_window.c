@@ -140,3 +140,22 @@ Test(window, memory_is_bounded_and_never_admits_more)
 	cr_assert_eq(w.log.total, ADMISSION_LOG_MAX + 1000);
 	window_release(&w);
 }
+
+/* Of several loops' clocks some are behind the others: what is undone is what was taken, not the latest. */
+Test(window, what_was_taken_by_a_clock_that_is_behind_can_be_undone)
+{
+	struct limit l = make(10, SECOND);
+	struct window w = {0};
+
+	cr_assert(take(&w, &l, START + 10, 1).allowed);
+	cr_assert(take(&w, &l, START, 5).allowed);
+	admission_log_untake(&w.log, START, 5);
+	cr_assert_eq(w.log.n, 1);
+	cr_assert_eq(w.log.total, 1);
+	cr_assert(take(&w, &l, START, 2).allowed);
+	cr_assert(take(&w, &l, START, 3).allowed);
+	admission_log_untake(&w.log, START, 3);
+	cr_assert_eq(w.log.n, 2);
+	cr_assert_eq(take(&w, &l, START + 20, 1).remaining, 6);
+	window_release(&w);
+}
