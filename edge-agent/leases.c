@@ -26,13 +26,18 @@ void leases_new_batch(struct leases *w)
 
 /* ---- Spending ---- */
 
-static void spend(struct leases *w, struct lease_entry *e, uint64_t cost)
+static void count_admitted(struct leases *w, struct lease_entry *e, uint64_t cost)
 {
-	e->left -= (uint32_t)cost;
 	if (e->admitted > UINT32_MAX - cost)
 		entry_count(w, e);
 	e->admitted += (uint32_t)cost;
 	engine_counts(w->engine, e->terms->policy)->allowed++;
+}
+
+static void spend(struct leases *w, struct lease_entry *e, uint64_t cost)
+{
+	e->left -= (uint32_t)cost;
+	count_admitted(w, e, cost);
 	if (e->left == 0)
 		entry_return(w, e);
 }
@@ -261,8 +266,7 @@ bool entry_serve_first(struct leases *w, struct lease_entry *e, uint64_t amount)
 	if (s == NULL || s->request.pairs[0].cost != amount)
 		return false;
 	leases_leave(s);
-	e->admitted += (uint32_t)amount;
-	engine_counts(w->engine, e->terms->policy)->allowed++;
+	count_admitted(w, e, amount);
 	w->counters.decisions++;
 	answer_granted(w, e, &s->request.answer);
 	request_decided(s);
