@@ -637,15 +637,18 @@ static void refusal_by_others(const struct request_state *s, uint8_t pair, struc
 	resolve_answer(a, ref, &unknown, false);
 }
 
-/* A limit may have room when the queue is tried next; a hold and a breaker say until when there is none. */
+/* As its first waiter was told, if he was; under a limit not before the queue is tried next, which may be for others. */
 static int64_t time_left_ms(const struct wait_line *l, const struct answer *a, uint64_t now_ms)
 {
-	int64_t ms = a->retry_after_ms;
+	bool tries = l->try_at.place > 0 && l->try_at.at > now_ms;
+	int64_t next_ms = tries ? (int64_t)(l->try_at.at - now_ms) : 0, ms = a->retry_after_ms;
 
-	if (a->reason == REASON_HELD || a->reason == REASON_BREAKER_OPEN)
+	if (l->refusal.policy[0] != '\0')
 		ms -= (int64_t)(now_ms - l->refused_ms);
-	else if (l->try_at.place > 0 && l->try_at.at > now_ms)
-		ms = (int64_t)(l->try_at.at - now_ms);
+	else if (tries)
+		ms = next_ms;
+	if (a->reason != REASON_HELD && a->reason != REASON_BREAKER_OPEN && ms < next_ms)
+		ms = next_ms;
 	return ms < 1 ? 1 : ms;
 }
 
