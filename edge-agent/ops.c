@@ -1,6 +1,5 @@
 #include "ops.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -88,13 +87,14 @@ static void add_clock(struct ops_totals *t, const struct region_clock *c)
 	for (unsigned i = 0; i < c->n_shards; i++) {
 		const struct region_skew skew = region_clock_skew(c, i);
 
-		t->clock_differs = t->clock_differs || skew.refused;
-		if (i >= OPS_CLOCKS_MAX)
+		if (i >= OPS_CLOCKS_MAX) {
+			t->other_clock_differs = t->other_clock_differs || skew.refused;
 			continue;
+		}
 		if (i >= t->n_skew)
 			t->n_skew = i + 1;
 		region_clock_peer(c, i, t->peer[i]);
-		if (skew.known && (!t->skew[i].known || llabs(skew.us) > llabs(t->skew[i].us)))
+		if (skew.heard_us > t->skew[i].heard_us)
 			t->skew[i] = skew;
 	}
 }
@@ -156,6 +156,15 @@ void ops_add(const struct agent *a, struct ops_totals *t)
 
 /* ---- ready ---- */
 
+static bool clock_differs(const struct ops_totals *t)
+{
+	bool differs = t->other_clock_differs;
+
+	for (unsigned i = 0; i < t->n_skew; i++)
+		differs = differs || t->skew[i].refused;
+	return differs;
+}
+
 bool ops_ready(const struct ops_totals *t, struct buf *ret_json)
 {
 	const struct engine_health *health = &t->health;
@@ -164,7 +173,7 @@ bool ops_ready(const struct ops_totals *t, struct buf *ret_json)
 		bool is_degraded;
 	} parts[] = {{"redis", t->shards_down > 0},
 		     {"durability", t->durable_shards_down > 0},
-		     {"clock", t->clock_differs}};
+		     {"clock", clock_differs(t)}};
 	struct buf names = {0};
 
 	for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)

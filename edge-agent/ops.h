@@ -74,10 +74,10 @@ struct ops_totals {
 	struct leases_counters leases;
 	struct engine_health health; /* shards: of the store, the same for every loop */
 	unsigned shards_down, durable_shards_down;
-	struct region_skew skew[OPS_CLOCKS_MAX]; /* the furthest that a loop knows */
+	struct region_skew skew[OPS_CLOCKS_MAX]; /* as the loop knows it that heard last */
 	char peer[OPS_CLOCKS_MAX][REGION_PEER_BYTES];
 	unsigned n_skew;
-	bool clock_differs; /* the clock of some shard and ours, as of its last answer */
+	bool other_clock_differs; /* of a shard beyond those */
 	uint64_t outage_full;
 	bool draining;
 	double started_s;

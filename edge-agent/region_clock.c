@@ -11,7 +11,8 @@ enum { SHARDS_MAX = 1024, SAID_AGAIN_US = 10000000 };
 struct shard_clock {
 	struct clock_offset offset;
 	bool refused;
-	uint64_t said_us; /* CLOCK_BOOTTIME, when that was logged last */
+	uint64_t heard_us; /* CLOCK_BOOTTIME of its last answer */
+	uint64_t said_us;  /* ... and when that was logged last */
 };
 
 void region_clock_init(struct region_clock *c, uint64_t max_skew_ms, uint64_t patience_ms,
@@ -84,24 +85,40 @@ static void say_skew(const struct region_clock *c, struct shard_clock *s, unsign
 		  LOG_INT_FIELD("skew_ms", clock_offset_us(&s->offset) / 1000));
 }
 
+/*
+ * Hears what `shard` says of its clock. Whether a call in which nothing was refilled met clocks that differ, before it or by
+ * its answer: a call that was held up on its way is refused too, and then the clocks agree.
+ */
+static bool hear_shard(struct region_clock *c, struct shard_clock *s,
+		       const struct clock_reading *sent, const struct clock_reading *now,
+		       uint64_t redis_us)
+{
+	bool differed = clock_offset_differs(&s->offset, sent, c->max_skew_us);
+	bool fits = clock_offset_hear(&s->offset, sent, now, redis_us);
+
+	c->leaps += !fits;
+	return differed || !fits || clock_offset_differs(&s->offset, now, c->max_skew_us);
+}
+
 void region_clock_hear(struct region_clock *c, unsigned shard, const struct clock_reading *sent,
 		       uint64_t redis_us, bool refill_refused)
 {
 	struct shard_clock *s = shard_of(c, shard);
 	struct clock_reading now = clock_read();
+	bool skewed = refill_refused;
 
 	c->redis_offset_us = (int64_t)redis_us - (int64_t)now.boot_us;
 	c->heard = true;
-	c->refusals += refill_refused;
 	hlc_hear(&c->hlc, redis_us / 1000 << HLC_COUNTER_BITS, now.wall_us / 1000,
 		 c->max_skew_us / 1000);
-	if (s == NULL)
-		return;
-	if (!clock_offset_hear(&s->offset, sent, &now, redis_us))
-		c->leaps++;
-	if (refill_refused)
-		say_skew(c, s, shard, now.boot_us);
-	s->refused = refill_refused;
+	if (s != NULL) {
+		skewed = hear_shard(c, s, sent, &now, redis_us) && refill_refused;
+		if (skewed)
+			say_skew(c, s, shard, now.boot_us);
+		s->refused = skewed;
+		s->heard_us = now.boot_us;
+	}
+	c->refusals += skewed;
 }
 
 uint64_t region_clock_now_us(const struct region_clock *c)
@@ -114,7 +131,12 @@ uint64_t region_clock_now_us(const struct region_clock *c)
 struct region_skew region_clock_skew(const struct region_clock *c, unsigned shard)
 {
 	const struct shard_clock *s = &c->shards[shard];
+	const struct clock_reading now = clock_read();
 
 	return (struct region_skew){
-		.known = s->offset.known, .refused = s->refused, .us = clock_offset_us(&s->offset)};
+		.known = s->offset.known,
+		.refused = s->refused && !clock_was_set(&s->offset.heard, &now),
+		.us = clock_offset_us(&s->offset),
+		.heard_us = s->heard_us,
+	};
 }

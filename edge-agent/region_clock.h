@@ -36,7 +36,10 @@ void region_clock_release(struct region_clock *c);
 struct script_call region_clock_call(struct region_clock *c, unsigned shard,
 				     struct clock_reading *ret_sent);
 
-/* The answer to a call that left at `sent`: what Redis's clock said, and whether it refused to refill. */
+/*
+ * The answer to a call that left at `sent`: what Redis's clock said, and whether it refused to refill. That counts where the
+ * clocks differ, not where the call was held up on its way.
+ */
 void region_clock_hear(struct region_clock *c, unsigned shard, const struct clock_reading *sent,
 		       uint64_t redis_us, bool refill_refused);
 
@@ -50,8 +53,9 @@ const char *region_clock_peer(const struct region_clock *c, unsigned shard,
 /* What is known of a shard's clock, for people. */
 struct region_skew {
 	bool known;
-	bool refused; /* the last answer said that nothing was refilled */
+	bool refused; /* nothing was refilled in the last call, and our clock was not set since */
 	int64_t us;   /* its clock minus ours */
+	uint64_t heard_us; /* CLOCK_BOOTTIME of its last answer; 0: none */
 };
 /* `shard` < c->n_shards */
 struct region_skew region_clock_skew(const struct region_clock *c, unsigned shard);

@@ -3,6 +3,7 @@
 Real time is the judge: what was admitted is checked by a clock that nobody set.
 """
 
+import signal
 import threading
 import time
 
@@ -208,6 +209,66 @@ class LongLink(Skew):
         self.assertGreaterEqual(len(taken), 0.9 * RATE * 3)
         self.assertEqual(metric(agent, "kova_clock_skew_refusals_total"), 0)
         self.assertEqual(degraded(agent), [])
+
+
+class Again(Skew):
+    """Clocks that agree again are said to, whichever loop hears of it, or, where the agent's own was set, without any call."""
+
+    def several_loops(self, url, own):
+        agent = self.start_agent(
+            {"threads": 3, "redis": {"mode": "standalone", "url": url, **SLOW}, "policies": POLICIES}, env=own.env()
+        )
+        shapes.wait_for_redis(agent)
+        connections = [agent.resp() for _ in range(6)]
+        for connection in connections:
+            self.addCleanup(connection.close)
+            connection.call("KOVA.TAKE", "b", "k")
+        self.assertEqual(degraded(agent), ["clock"])
+        return agent, connections[0]
+
+    def test_by_one_of_several_loops(self):
+        redis, clock_of_redis = self.redis_of("redis")
+        clock_of_redis.shift(10)
+        agent, connection = self.several_loops(redis.url, clock.Clock(self.directory, "agent"))
+        clock_of_redis.shift(0)
+        for _ in range(3):
+            connection.call("KOVA.TAKE", "b", "k")
+        self.assertEqual(degraded(agent), [])
+        self.assertAlmostEqual(metric(agent, "kova_clock_skew_seconds"), 0, delta=1)
+
+    def test_without_a_call(self):
+        own = clock.Clock(self.directory, "agent")
+        own.shift(-10)
+        agent, _ = self.several_loops(self.start_redis().url, own)
+        own.shift(0)
+        self.assertEqual(degraded(agent), [])
+
+
+class HeldUp(Skew):
+    def test_a_call_that_was_held_up_is_no_skew(self):
+        """The agent stands still while its question is on its way: it comes too late to be refilled, and then the clocks agree."""
+        redis = self.start_redis()
+        link = self.keep(proxy.SlowProxy(redis.address, 0.0))
+        config = {
+            "redis": {"mode": "standalone", "url": link.url, "timeout": "200ms", "connect_timeout": "5s"},
+            "policies": POLICIES,
+        }
+        agent = self.start_agent(config)
+        shapes.wait_for_redis(agent)
+        with agent.resp() as connection:
+            for _ in range(3):
+                connection.call("KOVA.TAKE", "b", "k")
+                link.delay = 0.45
+                connection.send("KOVA.TAKE", "b", "k")
+                time.sleep(0.02)
+                agent.send_signal(signal.SIGSTOP)
+                time.sleep(1.2)
+                link.delay = 0.0
+                agent.send_signal(signal.SIGCONT)
+                self.assertEqual(connection.read()[5], "ok", "the answer was there")
+        self.assertEqual(metric(agent, "kova_clock_skew_refusals_total"), 0)
+        self.assertEqual(degraded(agent), [])
+        self.assertNotIn("clock_skew", agent.log())
 
 
 if __name__ == "__main__":
