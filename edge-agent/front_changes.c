@@ -204,13 +204,25 @@ static void change_begin(struct http_call *c, enum change_kind kind, json_t *bod
 
 static const struct slice none = {NULL, 0};
 
+/* The body, without what GET says of an item beside what it is: so that can be put as it was got. NULL: answered. */
+static json_t *call_item(struct http_call *c, const struct http_request *r)
+{
+	json_t *item = call_json(c, r);
+
+	if (item != NULL) {
+		json_object_del(item, "version");
+		json_object_del(item, "who");
+	}
+	return item;
+}
+
 void handle_put_policy(struct http_call *c, const struct http_request *r)
 {
 	struct slice name;
 
 	if (!call_path_part(c, r, SLICE("/v1/policies/"), &name))
 		return;
-	json_t *policy = call_json(c, r);
+	json_t *policy = call_item(c, r);
 
 	if (policy != NULL)
 		change_begin(c, PUT_POLICY, policy, name, none, none);
@@ -226,7 +238,7 @@ void handle_delete_policy(struct http_call *c, const struct http_request *r)
 
 void handle_put_override(struct http_call *c, const struct http_request *r)
 {
-	json_t *override = call_json(c, r);
+	json_t *override = call_item(c, r);
 
 	if (override != NULL)
 		change_begin(c, PUT_OVERRIDE, override, none, none, none);

@@ -85,6 +85,51 @@ class Raised(harness.Case):
         self.assertEqual(agent.call("KOVA.PEEK", "p", "k")[1], 2, "what was taken stays taken")
 
 
+class PutAsGot(harness.Case):
+    """What GET answers can be put as it is, and is the same afterwards."""
+
+    POLICIES = [
+        {"name": "bucket", "limit": 10, "per": "1500ms", "burst": 7, "wait": {"max_queue": 0}, "breaker": {"of": 20}},
+        {"name": "found", "limit": 100, "per": "1s", "adaptive": {"mode": "gradient", "tolerance": 30}, "shadow": True},
+        {"name": "day", "algorithm": "calendar", "limit": 5, "per": "day", "tz": "Europe/Berlin", "lease": {"max": 5}},
+        {"name": "plan", "plan": {"slots": 50, "hold": "10s"}, "on_outage": "deny", "durability": "aof"},
+        {
+            "name": "api",
+            "levels": [
+                {"name": "tenant", "limit": 10, "per": "1s", "burst": 20},
+                {"name": "user", "limit": 10, "per": "1s", "weight": 3, "ceiling": 8},
+            ],
+        },
+    ]
+    OVERRIDES = [
+        {"policy": "api", "key": "acme/gold", "weight": 3},
+        {"policy": "api", "prefix": "acme/", "limit": 9, "per": "2s", "burst": 4, "until": "2999-01-01T00:00:00Z"},
+        {"policy": "bucket", "key": "x", "banned": True},
+    ]
+
+    def test_policies_and_overrides(self):
+        agent = self.start_agent({"policies": self.POLICIES, "overrides": self.OVERRIDES, "redis": shapes.PATIENT})
+
+        def listed(of):
+            return agent.http("GET", f"/v1/{of}").json()[of]
+
+        def bare(items):
+            return [{key: item[key] for key in item if key not in ("version", "who")} for item in items]
+
+        before = {of: listed(of) for of in ("policies", "overrides")}
+        for policy in before["policies"]:
+            answer = agent.http("PUT", "/v1/policies/" + policy["name"], policy)
+            self.assertEqual(answer.status, 200, answer.body)
+        for override in before["overrides"]:
+            answer = agent.http("PUT", "/v1/overrides", override)
+            self.assertEqual(answer.status, 200, answer.body)
+        for of, items in before.items():
+            self.assertEqual(bare(listed(of)), bare(items))
+            self.assertEqual({item["who"] for item in listed(of)}, {"local"}, "by whom is not theirs to say")
+        self.assertEqual(agent.http("PUT", "/v1/policies/p", {**policy, "versio": 1}).status, 400)
+        self.assertEqual(agent.http("PUT", "/v1/policies/p", ["version"]).status, 400)
+
+
 class NoMix(harness.Case):
     """A policy whose every field differs between two versions, changed 50 times under load."""
 
