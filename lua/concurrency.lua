@@ -5,7 +5,8 @@
 --
 -- State    a log as in sliding_window.lua. Score: the µs at which the permit ends. Member: the permit's name, with
 --          ':<weight>' when it stands for more than one. A take without a permit's name (a plan's TAKE) gets one of its
---          own, '~<stamp>.<operation>.<check>', which nobody can release: it ends after `hold`.
+--          own, '~<stamp>.<operation>.<check>', which nobody can release: it ends after `hold`. Behind one more '~' where
+--          another agent's call of the same stamp has that name.
 -- Limit    {N, hold}; N 0 denies all
 -- Expires  60 s after the last permit ends
 -- Twin     lib/core/concurrency.c
@@ -87,9 +88,13 @@ end
 local function concurrency_save(key, s)
   log_begin(s, key)
   for i = 1, #s.new do
-    local new = s.new[i]
-    if call('ZADD', key, 'NX', format('%d', new[2]), new[1]) == 0 then
-      s.added = s.added - new[3] -- it was held already
+    local name, stop, weight = unpack(s.new[i])
+    while call('ZADD', key, 'NX', format('%d', stop), name) == 0 do
+      if sub(name, 1, 1) ~= '~' then -- it was held already
+        s.added = s.added - weight
+        break
+      end
+      name = '~' .. name
     end
   end
   s.new, s.before_new = {}, {}

@@ -229,6 +229,21 @@ Test(script_gives, a_permit_without_a_name_can_be_given_back_by_its_time)
 	cr_assert_eq(peek(&l, "k:c{t}x").remaining, 6);
 }
 
+/* Agents' clocks stamp their calls, and may show the same. */
+Test(script_gives, permits_without_names_that_have_the_same_stamp_are_two)
+{
+	struct limit l = make(ALGORITHM_CONCURRENCY, 9, 10 * SECOND, 0);
+	struct script_check c = {.limit = &l, .key = SLICE("k:c{t}x"), .cost = 3};
+	struct script_op op = {.kind = SCRIPT_GIVE, .checks = &c, .n_checks = 1};
+
+	take(&l, "k:c{t}x", 3);
+	rig.stamp--;
+	op.stamp_us = take(&l, "k:c{t}x", 3).now_us;
+	cr_assert_eq(peek(&l, "k:c{t}x").remaining, 3);
+	cr_assert_eq(run(&op).amount, 3);
+	cr_assert_eq(peek(&l, "k:c{t}x").remaining, 6);
+}
+
 Test(script_gives, a_plan_is_a_bucket_and_slots_in_one_step)
 {
 	struct limit rate = bucket(5, SECOND, 10),
