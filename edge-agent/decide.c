@@ -150,12 +150,29 @@ static void fail(struct request_state *s, enum request_error error, const char *
 	request_done(s);
 }
 
+static void take_off(int64_t *ms, uint64_t passed_ms)
+{
+	if (*ms > 0)
+		*ms = *ms > (int64_t)passed_ms ? *ms - (int64_t)passed_ms : 1;
+}
+
+void answer_age(struct answer *a, uint64_t passed_ms)
+{
+	if (passed_ms > 0) /* between whole ms: it may be one less */
+		passed_ms--;
+	take_off(&a->retry_after_ms, passed_ms);
+	take_off(&a->more_after_ms, passed_ms);
+	take_off(&a->reset_after_ms, passed_ms);
+}
+
 void request_refuse(struct request_state *s, enum reason reason)
 {
 	struct answer *a = &s->request.answer;
 
 	if (a->policy[0] == '\0') /* it came behind others and was never asked for itself */
 		waiters_refusal(s, a);
+	else
+		answer_age(a, uv_now(s->engine->loop) - s->refused_ms);
 	a->allowed = false;
 	a->reason = reason;
 	request_done(s);
@@ -340,6 +357,7 @@ static void refused(struct request_state *s, const struct group *g)
 	give_back(s, 0);
 	resolve_answer(a, ref, &g->answer, false);
 	a->reason = refusals[g->answer.why];
+	s->refused_ms = uv_now(s->engine->loop);
 	if (!request_takes(&s->request) || s->abandoned || never) {
 		request_done(s);
 		return;

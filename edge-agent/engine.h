@@ -102,6 +102,7 @@ struct request_state {
 	struct lease_entry *lease_entry; /* pending on a lease of this key, in its list: */
 	struct request_state *lease_prev, *lease_next;
 	uint64_t lease_asked_us; /* when leases were tried, by their clock; 0: they were not */
+	uint64_t refused_ms;     /* loop ms, when it was refused last */
 	uint64_t lease_returns;  /* leases_returns() when the region was asked */
 	bool lease_given_up;     /* it was refused once beside permits that were leased here */
 	struct buf receipt;      /* text of the receipt; or, for REFUND, the decoded bytes */
@@ -175,6 +176,8 @@ void request_start(struct request_state *s);
 void request_decided(struct request_state *s);
 /* Ends one whose question to the region was lost: its policies decide. */
 void request_in_doubt(struct request_state *s);
+/* Tells a refusal of `passed_ms` ago as it is now. */
+void answer_age(struct answer *a, uint64_t passed_ms);
 /* Ends a waiter: `reason` is REASON_WAIT_TIMEOUT or REASON_QUEUE_FULL. */
 void request_refuse(struct request_state *s, enum reason reason);
 

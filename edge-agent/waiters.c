@@ -643,9 +643,7 @@ static int64_t time_left_ms(const struct wait_line *l, const struct answer *a, u
 	bool tries = l->try_at.place > 0 && l->try_at.at > now_ms;
 	int64_t next_ms = tries ? (int64_t)(l->try_at.at - now_ms) : 0, ms = a->retry_after_ms;
 
-	if (l->refusal.policy[0] != '\0')
-		ms -= (int64_t)(now_ms - l->refused_ms);
-	else if (tries)
+	if (l->refusal.policy[0] == '\0' && tries)
 		ms = next_ms;
 	if (a->reason != REASON_HELD && a->reason != REASON_BREAKER_OPEN && ms < next_ms)
 		ms = next_ms;
@@ -670,6 +668,8 @@ void waiters_refusal(const struct request_state *s, struct answer *a)
 		*a = l->refusal;
 		if (a->policy[0] == '\0')
 			refusal_by_others(s, i, a);
+		else
+			answer_age(a, now_ms - l->refused_ms);
 		a->retry_after_ms = a->more_after_ms = time_left_ms(l, a, now_ms);
 		a->allowed = false;
 		if (a->reason != REASON_HELD && a->reason != REASON_BREAKER_OPEN)

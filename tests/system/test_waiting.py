@@ -150,6 +150,24 @@ class Bounds(Waiting):
             self.assertEqual((reply[0], reply[5]), (0, "wait_timeout"))
             self.assertGreater(reply[3], 3500_000, "the rest of the hour")
 
+    def test_the_time_that_was_waited_is_taken_off(self):
+        agent = self.start([{"name": "p", "limit": 1, "per": "3s", "burst": 1}])
+        agent.call("KOVA.TAKE", "p", "k")
+        taken = time.monotonic()
+        waiters = self.connect(count=3)
+        for waiter in waiters:
+            waiter.send("KOVA.TAKE", "p", "k", "WAIT", 700)
+        time.sleep(0.3)
+        replies = [agent.call("KOVA.TAKE", "p", "k"), *(waiter.read() for waiter in waiters)]
+        passed_ms = (time.monotonic() - taken) * 1000
+        for reply, least_ms in zip(replies, (200, 650, 650, 650)):
+            self.assertEqual(reply[0], 0)
+            self.assertLessEqual(reply[3], 3000 - least_ms, reply)
+            self.assertLessEqual(reply[4], 3000 - least_ms, reply)
+            self.assertGreaterEqual(reply[3], 3000 - passed_ms - 5, reply)
+        time.sleep(replies[-1][3] / 1000)
+        self.assertEqual(agent.call("KOVA.TAKE", "p", "k")[0], 1, "and that long is enough")
+
     def test_it_is_not_answered_late_because_nothing_else_happens(self):
         """The reply comes at the deadline, not with the next retry."""
         agent = self.start([{"name": "p", "limit": 1, "per": "1h", "burst": 1}])
