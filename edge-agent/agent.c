@@ -238,7 +238,8 @@ static void on_reloaded(kova_status status, const struct control_error *error, v
 
 	l->reload.status = status;
 	if (status != KOVA_OK)
-		log_event(LOG_ERROR, "reload_failed", "nothing was changed",
+		log_event(LOG_ERROR, "reload_failed",
+			  "policies and overrides stay as they were; tokens are the file's",
 			  LOG_TEXT_FIELD("why", error->text));
 	if (l->step != AGENT_RUNNING) {
 		control_state_unref(l->reload.was);
