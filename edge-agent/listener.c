@@ -277,10 +277,11 @@ struct listener *listener_start(struct conn_pool *pool, const char *address,
 	int r;
 
 	if (!parse_endpoint(address, &e)) {
-		buf_printf(ret_error,
-			   "\"%s\" is not an address: allowed are \"localhost:PORT\", "
-			   "\"127.0.0.1:PORT\", \"[::1]:PORT\" and \"unix:PATH\" (at most %zu bytes)",
-			   address, sizeof e.path - 1);
+		buf_printf(
+			ret_error,
+			"\"%s\" is not an address: allowed are \"localhost:PORT\", "
+			"\"127.0.0.1:PORT\", \"[::1]:PORT\" and \"unix:PATH\" (at most %zu bytes)",
+			address, sizeof e.path - 1);
 		return NULL;
 	}
 	if (e.is_unix && !clear_stale(e.path, ret_error))
