@@ -18,7 +18,8 @@ def resident_mib(pid):
 
 class Overload(harness.Case):
     # A single call must never come near this, all of them together by far.
-    TIMEOUT = "250ms" if not harness.SANITIZED else "1s"
+    # Under ThreadSanitizer a turn of the loop alone takes most of a second.
+    TIMEOUT = "250ms" if not harness.SANITIZED else "3s"
 
     def start(self):
         self.redis = self.keep(harness.Redis(self.directory)).wait_ready()
