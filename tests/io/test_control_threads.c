@@ -6,17 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check.h"
 #include "control.h"
 
 enum { POLICIES = 500, RELOADS = 30 };
-
-#define CHECK(condition)                                                        \
-	do {                                                                    \
-		if (!(condition)) {                                             \
-			fprintf(stderr, "line %d: %s\n", __LINE__, #condition); \
-			exit(1);                                                \
-		}                                                               \
-	} while (0)
 
 struct run {
 	uv_loop_t loop;

@@ -10,19 +10,12 @@
 
 #include "agent.h"
 #include "auth.h"
+#include "check.h"
 #include "control.h"
 #include "control_state.h"
 #include "tour.h"
 
 enum { LOOPS = 4, MESSAGES = 20000, TOURS = 200, CHANGES = 30 };
-
-#define CHECK(condition)                                                        \
-	do {                                                                    \
-		if (!(condition)) {                                             \
-			fprintf(stderr, "line %d: %s\n", __LINE__, #condition); \
-			exit(1);                                                \
-		}                                                               \
-	} while (0)
 
 struct place {
 	struct agent agent; /* first */
