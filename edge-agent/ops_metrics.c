@@ -47,16 +47,51 @@ static void write_feedback(struct metrics_writer *w, const struct ops_policies *
 	}
 }
 
+/* A counter of each policy that is a family of its own. */
+static const struct policy_family {
+	const char *name;
+	enum metric_type type;
+	const char *help;
+	size_t counter_at;
+} policy_families[] = {
+	{"kova_waiters", METRIC_GAUGE, "Callers who wait for their turn.",
+	 offsetof(struct policy_counts, waiters)},
+	{"kova_waited", METRIC_COUNTER, "Requests that were admitted after waiting.",
+	 offsetof(struct policy_counts, waited)},
+	{"kova_wait_timeouts", METRIC_COUNTER,
+	 "Requests that were refused when their time to wait was up.",
+	 offsetof(struct policy_counts, wait_timeouts)},
+	{"kova_queue_full", METRIC_COUNTER,
+	 "Requests that were refused because max_queue callers waited already.",
+	 offsetof(struct policy_counts, queue_full)},
+	{"kova_abandoned", METRIC_COUNTER, "Requests whose callers were gone before their answer.",
+	 offsetof(struct policy_counts, abandoned)},
+	{"kova_feedback_holds", METRIC_COUNTER,
+	 "Feedback that held its key: RETRYAFTER, or RESET with nothing remaining.",
+	 offsetof(struct policy_counts, feedback_holds)},
+	{"kova_breaker_opened", METRIC_COUNTER,
+	 "Circuit breakers of keys that feedback through this agent opened.",
+	 offsetof(struct policy_counts, breaker_opened)},
+	{"kova_breaker_closed", METRIC_COUNTER,
+	 "Circuit breakers of keys that feedback through this agent closed.",
+	 offsetof(struct policy_counts, breaker_closed)},
+	{"kova_adaptive_raised", METRIC_COUNTER,
+	 "Adaptive limits of keys that feedback through this agent raised.",
+	 offsetof(struct policy_counts, adaptive_raised)},
+	{"kova_adaptive_lowered", METRIC_COUNTER,
+	 "Adaptive limits of keys that feedback through this agent lowered.",
+	 offsetof(struct policy_counts, adaptive_lowered)},
+};
+
 static void write_policy_family(struct metrics_writer *w, const struct ops_policies *p,
-				const char *name, enum metric_type type, const char *help,
-				size_t counter_at)
+				const struct policy_family *family)
 {
-	metrics_family(w, name, type, NULL, help);
+	metrics_family(w, family->name, family->type, NULL, family->help);
 	for (unsigned i = 0; i < p->n; i++) {
 		const struct metric_label label = {"policy", p->of[i].name};
 		uint64_t value;
 
-		memcpy(&value, (const char *)&p->of[i].counts + counter_at, sizeof value);
+		memcpy(&value, (const char *)&p->of[i].counts + family->counter_at, sizeof value);
 		metrics_sample(w, &label, 1, (double)value);
 	}
 }
@@ -66,37 +101,9 @@ static void collect_policies(struct metrics_writer *w, const void *totals)
 	const struct ops_policies *p = ((const struct ops_totals *)totals)->policies;
 
 	write_decisions(w, p);
-	write_policy_family(w, p, "kova_waiters", METRIC_GAUGE, "Callers who wait for their turn.",
-			    offsetof(struct policy_counts, waiters));
-	write_policy_family(w, p, "kova_waited", METRIC_COUNTER,
-			    "Requests that were admitted after waiting.",
-			    offsetof(struct policy_counts, waited));
-	write_policy_family(w, p, "kova_wait_timeouts", METRIC_COUNTER,
-			    "Requests that were refused when their time to wait was up.",
-			    offsetof(struct policy_counts, wait_timeouts));
-	write_policy_family(w, p, "kova_queue_full", METRIC_COUNTER,
-			    "Requests that were refused because max_queue callers waited already.",
-			    offsetof(struct policy_counts, queue_full));
-	write_policy_family(w, p, "kova_abandoned", METRIC_COUNTER,
-			    "Requests whose callers were gone before their answer.",
-			    offsetof(struct policy_counts, abandoned));
 	write_feedback(w, p);
-	write_policy_family(
-		w, p, "kova_feedback_holds", METRIC_COUNTER,
-		"Feedback that held its key: RETRYAFTER, or RESET with nothing remaining.",
-		offsetof(struct policy_counts, feedback_holds));
-	write_policy_family(w, p, "kova_breaker_opened", METRIC_COUNTER,
-			    "Circuit breakers of keys that feedback through this agent opened.",
-			    offsetof(struct policy_counts, breaker_opened));
-	write_policy_family(w, p, "kova_breaker_closed", METRIC_COUNTER,
-			    "Circuit breakers of keys that feedback through this agent closed.",
-			    offsetof(struct policy_counts, breaker_closed));
-	write_policy_family(w, p, "kova_adaptive_raised", METRIC_COUNTER,
-			    "Adaptive limits of keys that feedback through this agent raised.",
-			    offsetof(struct policy_counts, adaptive_raised));
-	write_policy_family(w, p, "kova_adaptive_lowered", METRIC_COUNTER,
-			    "Adaptive limits of keys that feedback through this agent lowered.",
-			    offsetof(struct policy_counts, adaptive_lowered));
+	for (size_t i = 0; i < sizeof policy_families / sizeof policy_families[0]; i++)
+		write_policy_family(w, p, &policy_families[i]);
 }
 
 /* ---- the store, the engine, latency ---- */
