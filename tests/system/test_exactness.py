@@ -206,8 +206,8 @@ class Rate(harness.Case):
             with self.subTest(policy=policy["name"]):
                 self.assertIsNone(checker.bucket_violation(checker.admissions(mine), 100, burst))
                 self.assertIsNone(checker.needless_refusal(mine, 100, burst))
-                # 2 %: an instant is neither that of sending nor that of receiving, and a machine may stall.
-                self.assertGreaterEqual(admitted, most * 0.98)
+                # An instant is neither that of sending nor that of receiving: of what is possible then, a burst of 1 misses more.
+                self.assertGreaterEqual(admitted, most * (0.99 if burst > 1 else 0.98))
 
     def test_a_window_under_load(self):
         policies = [

@@ -62,7 +62,7 @@ class Answers(harness.Case):
             stop.set()
             hits = running.result()
         print(f"{self.id().split('.')[-1]}: decisions by Redis again after {took * 1000:.0f} ms", flush=True)
-        self.assertLess(took, 1.5, "1 s on a machine that does nothing else")
+        self.assertLess(took, 1.0)
         self.assertIsNone(checker.bucket_violation(checker.admissions(hits), RATE, RATE + 3))
         self.assertEqual(set(load.replies(hits)) - {"ok", "outage", "limited:local"}, set(), "no errors")
 
@@ -186,14 +186,14 @@ class Storm(harness.Case):
                 degraded += agent.http("GET", "/readyz").json()["degraded"] == ["redis"]
         slow = sum(took)
         print(f"{len(took)} verdicts, {slow:.2f} of 2.5 s in time-outs, {degraded} times degraded", flush=True)
-        self.assertLess(max(took), 1.0, "no call goes round for ever")
+        self.assertLess(max(took), 0.4, "no call goes round for ever")
         self.assertLess(sorted(took)[len(took) * 8 // 10], TIMEOUT / 4)
         self.assertGreater(degraded, len(took) / 2)
         for node in nodes:
             node.refuse(None)
         back = time.monotonic()
         harness.wait_for(lambda: agent.call("KOVA.TAKE", "deny", "k2")[5] == "ok", "decisions by Redis again", 5)
-        self.assertLess(time.monotonic() - back, 1.5)
+        self.assertLess(time.monotonic() - back, 1.0)
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ class Shares(harness.Case):
         self.assertEqual(admitted(other), len(other))
         refused = [hit for hit in quiet if not hit.admitted]
         self.assertLessEqual(len(refused), 1, f"its share is 20: {load.replies(quiet)}")
-        self.assertGreater(admitted(noisy), 0.8 * (20 + 4 * 30), "it borrows what the quiet one leaves")
+        self.assertGreater(admitted(noisy), 0.95 * (20 + 4 * 30), "it borrows what the quiet one leaves")
         self.assertLess(latency(quiet, 0.5), 2 * latency(other, 0.5) + 0.005)
 
     def test_a_noisy_one_costs_a_quiet_one_nothing(self):
@@ -69,11 +69,11 @@ class Shares(harness.Case):
         agent = self.start(api())
         hits = paced(agent.resp_address, "acme/lone", 1, 1000)
         self.assert_exact(hits)
-        self.assertGreater(admitted(hits), 0.85 * (100 + 200))
+        self.assertGreater(admitted(hits), 0.95 * (100 + 200))
         # Another one appears: the two have a half each at once. When it is quiet again, all is there for the first.
         one, other = self.run_together(2, (0, "acme/lone", 1000), (0, "acme/late", 1000))
         self.assertLess(abs(admitted(one) - admitted(other)), 0.1 * admitted(one))
-        self.assertGreater(admitted(paced(agent.resp_address, "acme/lone", 2, 1000)), 0.85 * (2 * 200 - 50))
+        self.assertGreater(admitted(paced(agent.resp_address, "acme/lone", 2, 1000)), 0.95 * (2 * 200 - 50))
 
     def test_weights(self):
         """1 to 3 by an override, both far above their shares, at two agents."""
@@ -82,7 +82,7 @@ class Shares(harness.Case):
         self.assert_exact(one, gold)
         late = [[hit for hit in hits if hit.sent > hits[0].sent + 1] for hits in (one, gold)]
         self.assertAlmostEqual(admitted(late[1]) / admitted(late[0]), 3, delta=0.2)
-        self.assertGreater(admitted(one) + admitted(gold), 0.85 * (100 + 3 * 200))
+        self.assertGreater(admitted(one) + admitted(gold), 0.95 * (100 + 3 * 200))
 
     def test_the_ceiling_holds(self):
         for limit, ceiling in ((1000, 60), (20, 60)):
@@ -90,7 +90,7 @@ class Shares(harness.Case):
                 agent = self.start(api(limit=limit, ceiling=ceiling, burst=10))
                 hits = paced(agent.resp_address, "acme/u", 1.5, 500)
                 self.assert_exact(hits, rate=60, burst=10)
-                self.assertGreater(admitted(hits), 0.75 * (10 + 1.5 * 60))
+                self.assertGreater(admitted(hits), 0.9 * (10 + 1.5 * 60))
                 self.assertEqual({hit.reason for hit in hits}, {"ok", "limited:user"})
 
     def test_who_asks_for_the_parent_itself_takes_part(self):
