@@ -28,6 +28,7 @@ distribution() {
 packages_to_build() {
 	echo gcc libc6-dev cmake ninja-build pkg-config git ca-certificates
 	echo libuv1-dev libjansson-dev libssl-dev libcurl4-openssl-dev
+	echo librdkafka-dev libprotobuf-c-dev protobuf-c-compiler
 	echo 'libllhttp-dev|node-llhttp'
 	if [ "$(distribution)" = bookworm ]; then
 		echo pip3=python3-pip # its hiredis is too old: the C sources come from PyPI's hiredis, see cmake/hiredis.cmake
@@ -45,6 +46,7 @@ packages_to_run() {
 packages_to_test() {
 	echo libcriterion-dev python3 python3-venv redis-server redis-tools tzdata curl nginx haproxy openssl procps
 	echo node=nodejs npm=npm go=golang-go
+	echo mvn=maven java=default-jre-headless python3-jsonschema # a real Kafka: scripts/kafka
 }
 
 package_installed() {
