@@ -20,6 +20,7 @@
 static const struct conf_path listen_path = {.key = "listen"};
 static const struct conf_path auth_path = {.key = "auth"};
 static const struct conf_path redis_path = {.key = "redis"};
+static const struct conf_path kafka_path = {.key = "kafka"};
 
 /* What can be bound: the listener looks up no names. */
 static bool host_is_bindable(struct slice host)
@@ -128,54 +129,18 @@ static void url_check(struct conf_reader *r, const struct redis_fields *f)
 	redis_url_release(&url);
 }
 
-static void fields_check(struct conf_reader *r, const struct edge_fields *f)
+static void fields_check(struct conf_reader *r, const struct edge_fields *f, const json_t *root)
 {
 	listen_check(r, f, "resp", f->listen.resp);
 	listen_check(r, f, "http", f->listen.http);
 	unix_check(r, f->listen.unix_path);
 	redis_members_check(r, &f->redis);
 	url_check(r, &f->redis);
-}
-
-/* Copies, so that the JSON can go. The first failure sticks. */
-struct copier {
-	struct conf_reader *r;
-	const char *file;
-	bool no_memory;
-};
-
-static char *copy(struct copier *c, const char *text)
-{
-	char *copied = text != NULL ? strdup(text) : NULL;
-
-	if (text != NULL && copied == NULL)
-		c->no_memory = true;
-	return copied;
-}
-
-static char *copy_path(struct copier *c, const char *path)
-{
-	char *resolved = path != NULL ? conf_path_resolve(c->file, path) : NULL;
-
-	if (path != NULL && resolved == NULL)
-		c->no_memory = true;
-	return resolved;
-}
-
-/* As copy_path(), of a file that must be readable. */
-static char *copy_file(struct copier *c, const struct conf_path *object, const char *name,
-		       const char *path)
-{
-	char *resolved = copy_path(c, path);
-
-	if (resolved != NULL && access(resolved, R_OK) != 0)
-		conf_fail(c->r, object, name, CONF_AT_VALUE, "`%s`: %s: %s", name, resolved,
-			  strerror(errno));
-	return resolved;
+	kafka_conf_check(r, &kafka_path, &f->kafka, json_object_get(root, "kafka") != NULL);
 }
 
 /* The tokens are read again when they are put in force; here, so that a check finds what is wrong. */
-static void tokens_check(struct copier *c, const char *resolved)
+static void tokens_check(struct conf_copier *c, const char *resolved)
 {
 	struct buf error = {0};
 
@@ -191,30 +156,7 @@ static void tokens_check(struct copier *c, const char *resolved)
 	buf_release(&error);
 }
 
-/* The first line of the file, which `resolved` names; owned. */
-static char *password_read(struct copier *c, const char *resolved)
-{
-	char text[1024] = "";
-	FILE *f = fopen(resolved, "re");
-
-	if (f == NULL)
-		return NULL; /* an error already */
-	size_t n = fread(text, 1, sizeof text - 1, f);
-
-	fclose(f);
-	text[n] = '\0';
-	text[strcspn(text, "\r\n")] = '\0';
-	char *password = copy(c, text);
-
-	explicit_bzero(text, sizeof text);
-	if (password != NULL && password[0] == '\0')
-		conf_fail(c->r, &redis_path, "password_file", CONF_AT_VALUE,
-			  "`password_file`: there is no password on the first line of %s",
-			  resolved);
-	return password;
-}
-
-static void copy_addresses(struct copier *c, const json_t *list, struct redis_conf *redis)
+static void copy_addresses(struct conf_copier *c, const json_t *list, struct redis_conf *redis)
 {
 	size_t n = json_array_size(list);
 
@@ -227,39 +169,36 @@ static void copy_addresses(struct copier *c, const json_t *list, struct redis_co
 	}
 	for (; redis->n_addresses < n; redis->n_addresses++)
 		redis->addresses[redis->n_addresses] =
-			copy(c, json_string_value(json_array_get(list, redis->n_addresses)));
+			conf_copy(c, json_string_value(json_array_get(list, redis->n_addresses)));
 }
 
-static void fill_redis(struct copier *c, const struct redis_fields *f, struct redis_conf *redis)
+static void fill_redis(struct conf_copier *c, const struct redis_fields *f,
+		       struct redis_conf *redis)
 {
-	char *password_file = copy_file(c, &redis_path, "password_file", f->password_file);
-
 	redis->mode = (enum redis_mode)f->mode;
-	redis->url = copy(c, f->url);
-	redis->master = copy(c, f->master);
+	redis->url = conf_copy(c, f->url);
+	redis->master = conf_copy(c, f->master);
 	copy_addresses(c, f->mode == REDIS_CLUSTER ? f->nodes : f->sentinels, redis);
-	redis->user = copy(c, f->user);
-	if (password_file != NULL)
-		redis->password = password_read(c, password_file);
-	redis->ca = copy_file(c, &redis_path, "ca", f->ca);
-	redis->cert = copy_file(c, &redis_path, "cert", f->cert);
-	redis->key = copy_file(c, &redis_path, "key", f->key);
+	redis->user = conf_copy(c, f->user);
+	redis->password = conf_copy_secret(c, &redis_path, "password_file", f->password_file);
+	redis->ca = conf_copy_file(c, &redis_path, "ca", f->ca);
+	redis->cert = conf_copy_file(c, &redis_path, "cert", f->cert);
+	redis->key = conf_copy_file(c, &redis_path, "key", f->key);
 	redis->timeout_ms = (uint64_t)f->timeout;
 	redis->connect_timeout_ms = (uint64_t)f->connect_timeout;
-	free(password_file);
 }
 
-static char *host_name(struct copier *c)
+static char *host_name(struct conf_copier *c)
 {
 	char name[256] = "";
 
 	if (gethostname(name, sizeof name - 1) != 0 || name[0] == '\0')
-		return copy(c, "localhost");
-	return copy(c, name);
+		return conf_copy(c, "localhost");
+	return conf_copy(c, name);
 }
 
 /* By the XDG base directory specification; systemd's $STATE_DIRECTORY may name several: the first. */
-static char *default_state_dir(struct copier *c)
+static char *default_state_dir(struct conf_copier *c)
 {
 	const char *systemd = getenv("STATE_DIRECTORY"), *xdg = getenv("XDG_STATE_HOME");
 	const char *home = getenv("HOME");
@@ -285,7 +224,7 @@ static char *default_state_dir(struct copier *c)
 }
 
 /* The list itself, or an empty one. */
-static json_t *copy_list(struct copier *c, const json_t *root, const char *name)
+static json_t *copy_list(struct conf_copier *c, const json_t *root, const char *name)
 {
 	json_t *list = json_object_get(root, name);
 
@@ -295,20 +234,22 @@ static json_t *copy_list(struct copier *c, const json_t *root, const char *name)
 	return list;
 }
 
-static void fill(struct copier *c, const struct edge_fields *f, const json_t *root,
+static void fill(struct conf_copier *c, const struct edge_fields *f, const json_t *root,
 		 struct edge_conf *conf)
 {
-	conf->node = f->node != NULL ? copy(c, f->node) : host_name(c);
-	conf->region = copy(c, f->region);
-	conf->listen_resp = copy(c, f->listen.resp);
-	conf->listen_http = copy(c, f->listen.http);
-	conf->listen_unix = copy_path(c, f->listen.unix_path);
+	conf->node = f->node != NULL ? conf_copy(c, f->node) : host_name(c);
+	conf->region = conf_copy(c, f->region);
+	conf->listen_resp = conf_copy(c, f->listen.resp);
+	conf->listen_http = conf_copy(c, f->listen.http);
+	conf->listen_unix = conf_copy_path(c, f->listen.unix_path);
 	conf->insecure = f->insecure;
 	conf->threads = (unsigned)f->threads;
-	conf->tokens_file = copy_file(c, &auth_path, "tokens_file", f->auth.tokens_file);
+	conf->tokens_file = conf_copy_file(c, &auth_path, "tokens_file", f->auth.tokens_file);
 	tokens_check(c, conf->tokens_file);
-	conf->state_dir = f->state_dir != NULL ? copy_path(c, f->state_dir) : default_state_dir(c);
+	conf->state_dir =
+		f->state_dir != NULL ? conf_copy_path(c, f->state_dir) : default_state_dir(c);
 	fill_redis(c, &f->redis, &conf->redis);
+	kafka_conf_fill(c, &kafka_path, &f->kafka, &conf->kafka);
 	conf->redis.max_skew_ms = (uint64_t)f->clock.max_skew;
 	conf->policies = copy_list(c, root, "policies");
 	conf->overrides = copy_list(c, root, "overrides");
@@ -346,11 +287,11 @@ static kova_status rules_check(struct conf_reader *r, const struct edge_fields *
 static kova_status document_read(struct conf_reader *r, const struct conf_document *d,
 				 struct edge_conf *ret_conf)
 {
-	struct copier c = {.r = r, .file = d->file};
+	struct conf_copier c = {.r = r, .file = d->file};
 	struct edge_fields f;
 
 	conf_read(r, NULL, d->root, &edge_table, &f);
-	fields_check(r, &f);
+	fields_check(r, &f, d->root);
 	if (rules_check(r, &f) == KOVA_ENOMEM)
 		return KOVA_ENOMEM;
 	fill(&c, &f, d->root, ret_conf);
@@ -381,15 +322,13 @@ kova_status edge_conf_load(const char *path, struct edge_conf *ret_conf, struct 
 
 static void redis_conf_release(struct redis_conf *redis)
 {
-	if (redis->password != NULL)
-		explicit_bzero(redis->password, strlen(redis->password));
 	for (size_t i = 0; i < redis->n_addresses; i++)
 		free(redis->addresses[i]);
 	free(redis->addresses);
 	free(redis->url);
 	free(redis->master);
 	free(redis->user);
-	free(redis->password);
+	conf_secret_free(redis->password);
 	free(redis->ca);
 	free(redis->cert);
 	free(redis->key);
@@ -400,6 +339,7 @@ void edge_conf_release(struct edge_conf *conf)
 	json_decref(conf->policies);
 	json_decref(conf->overrides);
 	redis_conf_release(&conf->redis);
+	kafka_conf_release(&conf->kafka);
 	free(conf->node);
 	free(conf->region);
 	free(conf->listen_resp);

@@ -6,6 +6,7 @@
 
 #include "core/buf.h"
 #include "core/status.h"
+#include "io/kafka_conf.h"
 #include "io/redis_store.h"
 
 /* All of it is owned. */
@@ -18,6 +19,7 @@ struct edge_conf {
 	char *tokens_file; /* NULL: none */
 	char *state_dir;   /* may not exist yet */
 	struct redis_conf redis;
+	struct kafka_conf kafka;
 	json_t *policies, *overrides; /* arrays, checked; never NULL */
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "io/conf.h"
+#include "io/kafka_conf.h"
 #include "io/redis_store.h"
 
 struct redis_fields {
@@ -26,6 +27,7 @@ struct edge_fields {
 	bool insecure;
 	const char *state_dir;
 	struct redis_fields redis;
+	struct kafka_fields kafka;
 	struct {
 		int64_t max_skew; /* ms */
 	} clock;

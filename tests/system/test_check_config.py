@@ -55,7 +55,7 @@ class CheckConfig(harness.Case):
                 self.refused(json.dumps({"policies": [{"name": "p", **policy}]}))
 
     def test_what_is_not_available_yet_is_refused(self):
-        for field, value in (("kafka", {"bootstrap": "h:1"}), ("gossip", {"listen": "127.0.0.1:1"}), ("pools", [{}])):
+        for field, value in (("gossip", {"listen": "127.0.0.1:1"}), ("pools", [{}])):
             with self.subTest(field=field):
                 self.refused(json.dumps({field: value}), field)
 

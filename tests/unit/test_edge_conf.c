@@ -100,6 +100,46 @@ Test(edge_conf, an_empty_file_gives_the_defaults)
 	edge_conf_release(&conf); /* a released one is empty */
 }
 
+Test(edge_conf, kafka)
+{
+	struct edge_conf conf;
+
+	load(&conf, "{}");
+	cr_expect_null(conf.kafka.bootstrap);
+	edge_conf_release(&conf);
+
+	file("secret", "pa ss\n");
+	file("ca.pem", "x");
+	load(&conf,
+	     "{\"kafka\":{\"bootstrap\":\"a:1,[::1]:2\",\"security\":{\"protocol\":\"sasl_ssl\","
+	     "\"ca\":\"ca.pem\",\"mechanism\":\"PLAIN\",\"user\":\"u\",\"password_file\":"
+	     "\"secret\"}}}");
+	cr_expect_str_eq(conf.kafka.bootstrap, "a:1,[::1]:2");
+	cr_expect_eq(conf.kafka.report_ms, 500);
+	cr_expect_eq(conf.kafka.protocol, KAFKA_SASL_SSL);
+	cr_expect_eq(conf.kafka.mechanism, KAFKA_PLAIN);
+	cr_expect_str_eq(conf.kafka.user, "u");
+	cr_expect_str_eq(conf.kafka.password, "pa ss");
+	is_in(conf.kafka.ca, "ca.pem", "ca");
+	edge_conf_release(&conf);
+}
+
+Test(edge_conf, kafka_scram_needs_a_librdkafka_that_can)
+{
+	const char *text =
+		"{\"kafka\":{\"bootstrap\":\"a:1\",\"security\":{\"protocol\":\"sasl_plaintext\","
+		"\"mechanism\":\"SCRAM-SHA-256\",\"user\":\"u\",\"password_file\":\"secret\"}}}";
+	struct edge_conf conf;
+
+	file("secret", "s\n");
+	if (rd_kafka_version() >= 0x020601ff) {
+		load(&conf, text);
+		edge_conf_release(&conf);
+	} else {
+		cr_expect_not_null(strstr(refused(text), "SCRAM needs librdkafka 2.6.1"));
+	}
+}
+
 Test(edge_conf, everything_given)
 {
 	struct edge_conf conf;
