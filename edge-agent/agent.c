@@ -258,16 +258,29 @@ static void read_again(uv_work_t *work)
 	l->reload.status = edge_conf_load(l->file, &l->reload.conf, &l->reload.errors);
 }
 
+/* Keys would have another home here than where their state is. */
+static kova_status homes_check(struct agent_life *l, const struct edge_conf *conf)
+{
+	if (edge_regions_are_alike(&l->conf.regions, &conf->regions))
+		return KOVA_OK;
+	buf_printf(&l->reload.errors,
+		   "%s: the names and weights of `regions` can't change while the agent runs: stop "
+		   "the agents of all regions, then start them with the new ones\n",
+		   l->file);
+	return KOVA_ECONFIG;
+}
+
 static void on_read_again(uv_work_t *work, int cancelled)
 {
 	struct agent_life *l = work->data;
 	struct edge_conf *conf = &l->reload.conf;
 
+	if (l->reload.status == KOVA_OK)
+		l->reload.status = homes_check(l, conf);
 	if (cancelled != 0 || l->reload.status != KOVA_OK || l->step != AGENT_RUNNING) {
 		log_lines("reload_failed", &l->reload.errors);
 		log_event(LOG_ERROR, "reload_failed", "nothing was changed");
-		if (l->reload.status == KOVA_OK)
-			edge_conf_release(conf);
+		edge_conf_release(conf);
 		reload_ended(l);
 		return;
 	}
@@ -435,11 +448,12 @@ static void start_store(struct agent_life *l)
 {
 	const struct redis_conf *redis = &l->conf.redis;
 
+	control_refuse(l->control, (struct control_lacks){.replicas = redis->mode == REDIS_EMBEDDED,
+							  .regions = l->conf.regions.n == 0});
 	if (redis->mode != REDIS_EMBEDDED) {
 		start_serving(l, redis);
 		return;
 	}
-	control_refuse_replicas(l->control);
 	l->child = redis_child_start(&l->loop, l->conf.state_dir, on_child_ready, l);
 	if (l->child == NULL)
 		fail(l, KOVA_EIO, "the embedded redis-server did not start",

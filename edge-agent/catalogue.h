@@ -13,6 +13,9 @@
 #include "core/limit.h"
 #include "core/name.h"
 
+/* Where a policy's limits hold: in each region by itself, or in the world, kept at each key's home region. */
+enum policy_scope { SCOPE_REGION, SCOPE_HOME, SCOPE_GLOBAL };
+
 enum outage_action { OUTAGE_LOCAL, OUTAGE_DENY, OUTAGE_ALLOW };
 
 /* When a decision counts as made, beside being made: on disk; at so many replicas. */
@@ -52,6 +55,7 @@ struct policy {
 	uint8_t n_levels; /* 1..8; the last takes the rest of the key */
 	bool shadow;
 	bool has_overrides;
+	enum policy_scope scope;
 	enum outage_action on_outage;
 	struct durability durability;
 	uint32_t wait_max_queue; /* 0: never wait */

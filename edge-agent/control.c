@@ -280,9 +280,20 @@ static kova_status with_name(const json_t *policy, struct slice name, json_t **r
 	return KOVA_OK;
 }
 
-void control_refuse_replicas(struct control *c)
+void control_refuse(struct control *c, struct control_lacks lacks)
 {
-	c->no_replicas = true;
+	c->lacks = lacks;
+}
+
+/* Why there can't be such a policy here, or NULL. */
+static const char *misfit(const struct control *c, const struct policy *p)
+{
+	if (c->lacks.replicas && p->durability.replicas > 0)
+		return "an embedded Redis has no replicas: `durability` must be `none` or `aof`";
+	if (c->lacks.regions && p->scope == SCOPE_HOME)
+		return "scope `home` needs `regions` in the node's configuration: `scope` must be "
+		       "`region`";
+	return NULL;
 }
 
 kova_status control_put_policy(struct control *c, struct slice name, const json_t *policy,
@@ -299,10 +310,10 @@ kova_status control_put_policy(struct control *c, struct slice name, const json_
 	char *text = rule != NULL ? control_item_text(named) : NULL;
 
 	json_decref(named);
-	if (text != NULL && c->no_replicas && rule->policy.durability.replicas > 0) {
-		status = fail(
-			ret_error, KOVA_ECONFIG,
-			"an embedded Redis has no replicas: `durability` must be `none` or `aof`");
+	const char *why = text != NULL ? misfit(c, &rule->policy) : NULL;
+
+	if (why != NULL) {
+		status = fail(ret_error, KOVA_ECONFIG, why);
 	} else if (text != NULL) {
 		control_id_of_policy(rule, &id);
 		struct control_item_parts parts = {

@@ -46,8 +46,12 @@ void control_follow(struct control *replica, struct control_state *state);
 /* Called after each change of the catalogue. One listener: the engine. */
 void control_on_change(struct control *c, void (*changed)(void *data), void *data);
 
-/* The store has no replicas: from now on administration can't put a policy that asks for some. */
-void control_refuse_replicas(struct control *c);
+/* What this node has not: from now on administration can't put a policy that asks for it. */
+struct control_lacks {
+	bool replicas; /* of the store */
+	bool regions;
+};
+void control_refuse(struct control *c, struct control_lacks lacks);
 
 /* A reload of the file (SIGHUP). Changes all or nothing. */
 KOVA_MUST_CHECK kova_status control_reload(struct control *c, const json_t *policies,

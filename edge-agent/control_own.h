@@ -11,11 +11,11 @@ struct control {
 	struct hlc clock;
 	void (*changed)(void *data);
 	void *changed_data;
-	bool is_replica;  /* another loop's: takes no changes, has no store */
-	bool no_replicas; /* see control_refuse_replicas() */
-	bool reloading;   /* a job of control_reload.c builds the next state */
-	unsigned jobs;    /* jobs that have not ended */
-	bool closed;      /* control_free() was called while there were: the last one frees it */
+	struct control_lacks lacks; /* see control_refuse() */
+	bool is_replica;            /* another loop's: takes no changes, has no store */
+	bool reloading;             /* a job of control_reload.c builds the next state */
+	unsigned jobs;              /* jobs that have not ended */
+	bool closed; /* control_free() was called while there were: the last one frees it */
 };
 
 /* One load of the file, from its JSON to the state that is to be in force. */

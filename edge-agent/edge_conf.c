@@ -15,6 +15,7 @@
 #include "core/redis_url.h"
 #include "edge_fields.h"
 #include "listener.h"
+#include "redis_section.h"
 #include "rule_set.h"
 
 static const struct conf_path listen_path = {.key = "listen"};
@@ -61,81 +62,12 @@ static void unix_check(struct conf_reader *r, const char *path)
 			  "`unix` must be a path of at most %d bytes", REDIS_UNIX_PATH_MAX);
 }
 
-/* One member of `redis` and the modes that it goes with. */
-struct redis_member {
-	const char *name;
-	bool given;
-	unsigned modes; /* 1 << enum redis_mode */
-	bool required;  /* in those modes */
-};
-
-static void redis_members_check(struct conf_reader *r, const struct redis_fields *f)
-{
-	const unsigned standalone = 1u << REDIS_STANDALONE, sentinel = 1u << REDIS_SENTINEL,
-		       cluster = 1u << REDIS_CLUSTER, remote = standalone | sentinel | cluster;
-	const struct redis_member members[] = {
-		{"url", f->url != NULL, standalone, true},
-		{"master", f->master != NULL, sentinel, true},
-		{"sentinels", json_array_size(f->sentinels) > 0, sentinel, true},
-		{"nodes", json_array_size(f->nodes) > 0, cluster, true},
-		{"user", f->user != NULL, remote, false},
-		{"password_file", f->password_file != NULL, remote, false},
-		{"ca", f->ca != NULL, remote, false},
-		{"cert", f->cert != NULL, remote, false},
-		{"key", f->key != NULL, remote, false},
-	};
-
-	for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {
-		const struct redis_member *m = &members[i];
-		bool fits = (m->modes & 1u << f->mode) != 0;
-
-		if (m->given && !fits)
-			conf_fail(r, &redis_path, m->name, CONF_AT_KEY,
-				  "`%s` does not go with mode `%s`", m->name,
-				  edge_redis_modes[f->mode]);
-		else if (!m->given && fits && m->required)
-			conf_fail(r, &redis_path, NULL, CONF_AT_VALUE,
-				  "`%s` is missing: mode `%s` needs it", m->name,
-				  edge_redis_modes[f->mode]);
-	}
-	if ((f->cert != NULL) != (f->key != NULL))
-		conf_fail(r, &redis_path, f->cert != NULL ? "cert" : "key", CONF_AT_KEY,
-			  "`cert` and `key` go together");
-}
-
-static void url_check(struct conf_reader *r, const struct redis_fields *f)
-{
-	struct redis_url url;
-	const char *why = "";
-
-	if (f->url == NULL || f->mode != REDIS_STANDALONE)
-		return;
-	if (redis_url_parse(f->url, &url, &why) != KOVA_OK) {
-		conf_fail(r, &redis_path, "url", CONF_AT_VALUE,
-			  "`url` must be redis://[user:password@]host:port[/db], rediss://… or "
-			  "unix:PATH: %s",
-			  why);
-		return;
-	}
-	if (!url.tls && (f->ca != NULL || f->cert != NULL))
-		conf_fail(r, &redis_path, f->ca != NULL ? "ca" : "cert", CONF_AT_KEY,
-			  "TLS needs a `url` that begins with rediss://");
-	if (url.user != NULL && f->user != NULL)
-		conf_fail(r, &redis_path, "user", CONF_AT_KEY,
-			  "`user` and a user in `url` exclude each other");
-	if (url.password != NULL && f->password_file != NULL)
-		conf_fail(r, &redis_path, "password_file", CONF_AT_KEY,
-			  "`password_file` and a password in `url` exclude each other");
-	redis_url_release(&url);
-}
-
 static void fields_check(struct conf_reader *r, const struct edge_fields *f, const json_t *root)
 {
 	listen_check(r, f, "resp", f->listen.resp);
 	listen_check(r, f, "http", f->listen.http);
 	unix_check(r, f->listen.unix_path);
-	redis_members_check(r, &f->redis);
-	url_check(r, &f->redis);
+	redis_section_check(r, &redis_path, &f->redis);
 	kafka_conf_check(r, &kafka_path, &f->kafka, json_object_get(root, "kafka") != NULL);
 }
 
@@ -154,38 +86,6 @@ static void tokens_check(struct conf_copier *c, const char *resolved)
 			  (int)error.len, error.ptr);
 	auth_free(auth);
 	buf_release(&error);
-}
-
-static void copy_addresses(struct conf_copier *c, const json_t *list, struct redis_conf *redis)
-{
-	size_t n = json_array_size(list);
-
-	if (n == 0)
-		return;
-	redis->addresses = calloc(n, sizeof(char *));
-	if (redis->addresses == NULL) {
-		c->no_memory = true;
-		return;
-	}
-	for (; redis->n_addresses < n; redis->n_addresses++)
-		redis->addresses[redis->n_addresses] =
-			conf_copy(c, json_string_value(json_array_get(list, redis->n_addresses)));
-}
-
-static void fill_redis(struct conf_copier *c, const struct redis_fields *f,
-		       struct redis_conf *redis)
-{
-	redis->mode = (enum redis_mode)f->mode;
-	redis->url = conf_copy(c, f->url);
-	redis->master = conf_copy(c, f->master);
-	copy_addresses(c, f->mode == REDIS_CLUSTER ? f->nodes : f->sentinels, redis);
-	redis->user = conf_copy(c, f->user);
-	redis->password = conf_copy_secret(c, &redis_path, "password_file", f->password_file);
-	redis->ca = conf_copy_file(c, &redis_path, "ca", f->ca);
-	redis->cert = conf_copy_file(c, &redis_path, "cert", f->cert);
-	redis->key = conf_copy_file(c, &redis_path, "key", f->key);
-	redis->timeout_ms = (uint64_t)f->timeout;
-	redis->connect_timeout_ms = (uint64_t)f->connect_timeout;
 }
 
 static char *host_name(struct conf_copier *c)
@@ -248,37 +148,42 @@ static void fill(struct conf_copier *c, const struct edge_fields *f, const json_
 	tokens_check(c, conf->tokens_file);
 	conf->state_dir =
 		f->state_dir != NULL ? conf_copy_path(c, f->state_dir) : default_state_dir(c);
-	fill_redis(c, &f->redis, &conf->redis);
+	edge_regions_read(c, f, root, &conf->regions, &conf->redis);
 	kafka_conf_fill(c, &kafka_path, &f->kafka, &conf->kafka);
 	conf->redis.max_skew_ms = (uint64_t)f->clock.max_skew;
+	for (size_t i = 0; i < conf->regions.n; i++)
+		conf->regions.of[i].redis.max_skew_ms = conf->redis.max_skew_ms;
 	conf->policies = copy_list(c, root, "policies");
 	conf->overrides = copy_list(c, root, "overrides");
 }
 
-static void replicas_check(struct conf_reader *r, const struct rule_set *rules)
+/* What of a policy does not go with the rest of the file. */
+static void policy_check(struct conf_reader *r, const struct conf_path *path,
+			 const struct policy *p, const struct edge_conf *conf)
 {
-	static const struct conf_path list = {.key = "policies"};
-
-	for (size_t i = 0; i < rules->n_policies; i++) {
-		const struct conf_path path = {.up = &list, .index = i};
-
-		if (rules->policies[i]->policy.durability.replicas > 0)
-			conf_fail(
-				r, &path, "durability", CONF_AT_VALUE,
-				"an embedded Redis has no replicas: `durability` must be `none` or "
-				"`aof`, or `redis.mode` another than `embedded`");
-	}
+	if (p->durability.replicas > 0 && conf->redis.mode == REDIS_EMBEDDED)
+		conf_fail(r, path, "durability", CONF_AT_VALUE,
+			  "an embedded Redis has no replicas: `durability` must be `none` or "
+			  "`aof`, or `redis.mode` another than `embedded`");
+	if (p->scope == SCOPE_HOME && conf->regions.n == 0)
+		conf_fail(r, path, "scope", CONF_AT_VALUE,
+			  "scope `home` needs `regions`, or `scope` must be `region`");
 }
 
-static kova_status rules_check(struct conf_reader *r, const struct edge_fields *f)
+static kova_status rules_check(struct conf_reader *r, const struct edge_fields *f,
+			       const struct edge_conf *conf)
 {
+	static const struct conf_path list = {.key = "policies"};
 	struct rule_set rules;
 	kova_status status = rule_set_read(r, f->policies, f->overrides, &rules);
 
 	if (status != KOVA_OK)
 		return status;
-	if (f->redis.mode == REDIS_EMBEDDED)
-		replicas_check(r, &rules);
+	for (size_t i = 0; i < rules.n_policies; i++) {
+		const struct conf_path path = {.up = &list, .index = i};
+
+		policy_check(r, &path, &rules.policies[i]->policy, conf);
+	}
 	rule_set_release(&rules);
 	return KOVA_OK;
 }
@@ -292,10 +197,8 @@ static kova_status document_read(struct conf_reader *r, const struct conf_docume
 
 	conf_read(r, NULL, d->root, &edge_table, &f);
 	fields_check(r, &f, d->root);
-	if (rules_check(r, &f) == KOVA_ENOMEM)
-		return KOVA_ENOMEM;
 	fill(&c, &f, d->root, ret_conf);
-	if (c.no_memory)
+	if (c.no_memory || rules_check(r, &f, ret_conf) == KOVA_ENOMEM)
 		return KOVA_ENOMEM;
 	return r->n_errors > 0 ? KOVA_ECONFIG : KOVA_OK;
 }
@@ -320,25 +223,12 @@ kova_status edge_conf_load(const char *path, struct edge_conf *ret_conf, struct 
 	return status;
 }
 
-static void redis_conf_release(struct redis_conf *redis)
-{
-	for (size_t i = 0; i < redis->n_addresses; i++)
-		free(redis->addresses[i]);
-	free(redis->addresses);
-	free(redis->url);
-	free(redis->master);
-	free(redis->user);
-	conf_secret_free(redis->password);
-	free(redis->ca);
-	free(redis->cert);
-	free(redis->key);
-}
-
 void edge_conf_release(struct edge_conf *conf)
 {
 	json_decref(conf->policies);
 	json_decref(conf->overrides);
-	redis_conf_release(&conf->redis);
+	redis_section_release(&conf->redis);
+	edge_regions_release(&conf->regions);
 	kafka_conf_release(&conf->kafka);
 	free(conf->node);
 	free(conf->region);

@@ -6,6 +6,7 @@
 
 #include "core/buf.h"
 #include "core/status.h"
+#include "edge_regions.h"
 #include "io/kafka_conf.h"
 #include "io/redis_store.h"
 
@@ -15,10 +16,11 @@ struct edge_conf {
 	char *listen_resp, *listen_http; /* "host:port" or "[v6]:port"; NULL: off */
 	char *listen_unix;               /* a path; NULL: off */
 	bool insecure;
-	unsigned threads;  /* loops: 1..64 */
-	char *tokens_file; /* NULL: none */
-	char *state_dir;   /* may not exist yet */
-	struct redis_conf redis;
+	unsigned threads;        /* loops: 1..64 */
+	char *tokens_file;       /* NULL: none */
+	char *state_dir;         /* may not exist yet */
+	struct redis_conf redis; /* of its region */
+	struct edge_regions regions;
 	struct kafka_conf kafka;
 	json_t *policies, *overrides; /* arrays, checked; never NULL */
 };

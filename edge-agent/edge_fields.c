@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 #include "core/clock_offset.h"
+#include "core/rendezvous.h"
 #include "option_table.h"
 #include "policy_fields.h"
 
@@ -128,11 +129,45 @@ static const struct conf_option redis_options[] = {
 	 .text = "TLS: its private key, PEM"},
 };
 
-static const struct conf_table redis_table = {
+const struct conf_table redis_table = {
 	.title = "`redis`",
 	.text = "The region's Redis, which holds all counters.",
 	.options = redis_options,
 	.n_options = COUNT(redis_options),
+};
+
+static const struct conf_option region_options[] = {
+	{.name = "redis",
+	 .type = CONF_RAW,
+	 .form = "object, as `redis` above",
+	 .at = offsetof(struct region_fields, redis),
+	 .otherwise = "this node's own region: as `redis`",
+	 .text = "its Redis, as this node reaches it; not `embedded` for another region, whose "
+		 "`timeout` "
+		 "is 1s unless it says another. Without it keys that are at home there are decided "
+		 "by `on_outage`"},
+	{.name = "weight",
+	 .type = CONF_INT,
+	 .at = offsetof(struct region_fields, weight),
+	 .fallback = "1",
+	 .min = 0,
+	 .max = RENDEZVOUS_WEIGHT_MAX,
+	 .text = "its share of the keys, beside the weights of the others; 0: no key is at home "
+		 "there"},
+	{.name = "floor",
+	 .type = CONF_PART,
+	 .at = offsetof(struct region_fields, floor),
+	 .otherwise = "0.1 ÷ the number of regions",
+	 .text = "the part of every global limit that it may always use; together at most 1"},
+};
+
+const struct conf_table region_table = {
+	.title = "A region",
+	.text = "A member of `regions`, which is an object with a member for each region of the "
+		"world, by its name; the same on every node, but for how each Redis is reached. "
+		"What it is for: [Home regions](home.md).",
+	.options = region_options,
+	.n_options = COUNT(region_options),
 };
 
 static const struct conf_option clock_options[] = {
@@ -198,6 +233,13 @@ static const struct conf_option edge_options[] = {
 	 .at = offsetof(struct edge_fields, redis),
 	 .table = &redis_table,
 	 .text = "the region's Redis"},
+	{.name = "regions",
+	 .type = CONF_RAW,
+	 .form = "object of regions",
+	 .at = offsetof(struct edge_fields, regions),
+	 .table = &region_table,
+	 .otherwise = "none: this one alone",
+	 .text = "the regions of the world; `region` must be one of them"},
 	{.name = "policies",
 	 .type = CONF_LIST,
 	 .item = CONF_RAW,
@@ -218,7 +260,6 @@ static const struct conf_option edge_options[] = {
 	 .table = &kafka_agent_table,
 	 .text = "where usage and events are published"},
 	LATER("gossip"),
-	LATER("regions"),
 	LATER("pools"),
 	{.name = "clock",
 	 .type = CONF_OBJECT,

@@ -15,6 +15,12 @@ struct redis_fields {
 	const char *ca, *cert, *key;
 };
 
+/* A member of `regions`. */
+struct region_fields {
+	const json_t *redis;   /* NULL: not given */
+	int64_t weight, floor; /* floor: millionths; CONF_ABSENT */
+};
+
 struct edge_fields {
 	const char *node, *region;
 	struct listen_fields {
@@ -28,13 +34,14 @@ struct edge_fields {
 	const char *state_dir;
 	struct redis_fields redis;
 	struct kafka_fields kafka;
+	const json_t *regions; /* NULL: none */
 	struct {
 		int64_t max_skew; /* ms */
 	} clock;
 	const json_t *policies, *overrides; /* NULL: none */
 };
 
-extern const struct conf_table edge_table;
+extern const struct conf_table edge_table, redis_table, region_table;
 
 /* By enum redis_mode, NULL-terminated. */
 extern const char *const edge_redis_modes[];

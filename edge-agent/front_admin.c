@@ -42,10 +42,17 @@ void handle_members(struct http_call *c, const struct http_request *r)
 
 /* ---- home ---- */
 
+static const char *home_of(const struct edge_conf *conf, struct slice key)
+{
+	const struct edge_regions *regions = &conf->regions;
+
+	return regions->n > 0 ? regions->of[edge_regions_home(regions, key)].name : conf->region;
+}
+
 void handle_home(struct http_call *c, const struct http_request *r)
 {
 	struct call_parameter p[] = {{.name = "key"}};
-	const char *region = call_agent(c)->conf.region;
+	const struct edge_conf *conf = &call_agent(c)->conf;
 	struct buf *out = call_body(c);
 
 	if (!call_query(c, r->query, p, 1) || !call_key_fits(c, p[0].value))
@@ -55,10 +62,7 @@ void handle_home(struct http_call *c, const struct http_request *r)
 	buf_add_slice(out, SLICE(",\"root\":"));
 	quote_json(out, keyspace_root(p[0].value));
 	buf_add_slice(out, SLICE(",\"region\":"));
-	if (region != NULL)
-		quote_json(out, slice_of(region));
-	else
-		buf_add_slice(out, SLICE("null"));
+	quote_json(out, slice_of(home_of(conf, p[0].value)));
 	buf_add_slice(out, SLICE("}\n"));
 	call_answer(c, 200, "application/json");
 }

@@ -459,10 +459,9 @@ static void policy_check(const struct reading *in)
 	if (f->plan != NULL && f->levels != NULL)
 		conf_fail(in->r, in->path, "plan", CONF_AT_KEY,
 			  "`plan` and `levels` exclude each other");
-	if (f->scope > 0)
+	if (f->scope != SCOPE_REGION)
 		conf_fail(in->r, in->path, "scope", CONF_AT_VALUE,
-			  "scope `%s` needs `regions`, which is not available yet",
-			  policy_scope_names[f->scope]);
+			  "scope `%s` is not available yet", policy_scope_names[f->scope]);
 }
 
 static void policy_fill(struct policy_rule *rule, const struct policy_fields *f)
@@ -471,6 +470,7 @@ static void policy_fill(struct policy_rule *rule, const struct policy_fields *f)
 
 	strcpy(p->name, f->name);
 	p->shadow = f->shadow;
+	p->scope = (enum policy_scope)f->scope;
 	p->on_outage = (enum outage_action)f->on_outage;
 	p->wait_max_queue = (uint32_t)f->wait.max_queue;
 	p->wait_max_ms = (uint64_t)f->wait.max_wait;

@@ -159,6 +159,18 @@ static void read_int(const struct member *m)
 		memcpy(m->at, &v, sizeof v);
 }
 
+static void read_part(const struct member *m)
+{
+	double v = json_number_value(m->value);
+
+	if (!json_is_number(m->value))
+		fail(m, "a number from 0 to 1, not %s", type_name(m->value));
+	else if (!(v >= 0 && v <= 1))
+		fail(m, "a number from 0 to 1");
+	else
+		memcpy(m->at, &(int64_t){(int64_t)(v * 1e6 + 0.5)}, sizeof(int64_t));
+}
+
 static void read_bool(const struct member *m)
 {
 	bool v = json_is_true(m->value);
@@ -300,6 +312,9 @@ static void read_value(const struct member *m)
 	case CONF_INT:
 		read_int(m);
 		break;
+	case CONF_PART:
+		read_part(m);
+		break;
 	case CONF_BOOL:
 		read_bool(m);
 		break;
@@ -361,6 +376,7 @@ static void set_default(const struct conf_option *o, bool bare, char *at)
 		break;
 	case CONF_DURATION:
 	case CONF_INT:
+	case CONF_PART:
 	case CONF_TIME:
 		memcpy(at, &number, sizeof number);
 		break;

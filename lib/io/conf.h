@@ -24,6 +24,7 @@ enum conf_type {
 	CONF_ADDRESS,  /* const char *: "host:port" or "[v6]:port" */
 	CONF_BYTES,    /* struct slice: min..max bytes of any value */
 	CONF_INT,      /* int64_t */
+	CONF_PART,     /* int64_t, millionths: a number from 0 to 1 */
 	CONF_BOOL,     /* bool */
 	CONF_DURATION, /* int64_t, ms */
 	CONF_TIME,     /* int64_t, ms since the epoch: RFC 3339 */

@@ -26,6 +26,7 @@ static void write_type(const struct conf_option *o, enum conf_type type, struct 
 		[CONF_NAME] = "name: 1–64 of `A-Z a-z 0-9 . _ -`",
 		[CONF_PATH] = "path, relative to this file",
 		[CONF_ADDRESS] = "`host:port` or `[v6]:port`",
+		[CONF_PART] = "number, 0–1",
 		[CONF_BOOL] = "`true` `false`",
 		[CONF_TIME] = "RFC 3339 time",
 		[CONF_OBJECT] = "object",

@@ -521,7 +521,7 @@ Test(control, a_store_without_replicas)
 
 	cr_assert_not_null(c, "%s", error.text);
 	put_ok(c, "before", "{\"limit\":1,\"per\":\"1s\",\"durability\":\"replica:1\"}");
-	control_refuse_replicas(c);
+	control_refuse(c, (struct control_lacks){.replicas = true});
 	put_ok(c, "file", "{\"limit\":1,\"per\":\"1s\",\"durability\":\"aof\"}");
 	cr_expect_eq(
 		put(c, "p", "{\"limit\":1,\"per\":\"1s\",\"durability\":\"replica:1\"}", &error),

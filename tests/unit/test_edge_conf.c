@@ -196,6 +196,52 @@ Test(edge_conf, redis_in_other_shapes)
 	edge_conf_release(&conf);
 }
 
+Test(edge_conf, regions)
+{
+	struct edge_conf conf;
+
+	load(&conf, "{}");
+	cr_expect_eq(conf.regions.n, 0);
+	edge_conf_release(&conf);
+	load(&conf, "{\"region\":\"us\",\"regions\":{\"us\":{\"weight\":0},\"eu\":{\"redis\":"
+		    "{\"mode\":\"standalone\",\"url\":\"redis://h:1\"},\"floor\":0.29}}}");
+	cr_assert_eq(conf.regions.n, 2);
+	cr_expect_eq(conf.regions.own, 1);
+	cr_expect_str_eq(conf.regions.of[0].name, "eu");
+	cr_expect(conf.regions.of[0].has_redis && conf.regions.of[1].has_redis);
+	cr_expect_str_eq(conf.regions.of[0].redis.url, "redis://h:1");
+	cr_expect_eq(conf.regions.of[0].redis.timeout_ms, 1000);
+	cr_expect_eq(conf.regions.of[0].redis.max_skew_ms, 250);
+	cr_expect_eq(conf.regions.of[0].floor_ppm, 290000);
+	cr_expect_eq(conf.regions.of[1].floor_ppm, 50000);
+	cr_expect_eq(edge_regions_home(&conf.regions, SLICE("acme/u7")), 0);
+	cr_expect_eq(conf.redis.mode, REDIS_EMBEDDED);
+	edge_conf_release(&conf);
+}
+
+Test(edge_conf, the_own_regions_redis_is_given_at_either_place)
+{
+#define OWN "{\"mode\":\"standalone\",\"url\":\"redis://h:1\"}"
+	static const char *const texts[] = {
+		"{\"redis\":" OWN ",\"region\":\"eu\",\"regions\":{\"eu\":{},\"us\":{}}}",
+		"{\"region\":\"eu\",\"regions\":{\"eu\":{\"redis\":" OWN "},\"us\":{}}}",
+		"{\"redis\":" OWN ",\"region\":\"eu\",\"regions\":{\"eu\":{\"redis\":" OWN
+		"},\"us\":{}}}",
+	};
+
+	for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+		struct edge_conf conf;
+
+		load(&conf, texts[i]);
+		cr_expect_str_eq(conf.redis.url, "redis://h:1");
+		cr_expect_eq(conf.redis.timeout_ms, 50);
+		cr_expect(conf.regions.of[0].has_redis);
+		cr_expect_null(conf.regions.of[0].redis.url);
+		cr_expect_not(conf.regions.of[1].has_redis);
+		edge_conf_release(&conf);
+	}
+}
+
 Test(edge_conf, where_the_state_is)
 {
 	static const char *const cases[][4] = {

@@ -1,0 +1,194 @@
+#include "edge_regions.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/keyspace.h"
+#include "core/name.h"
+#include "redis_section.h"
+
+enum { FAR_TIMEOUT_MS = 1000, WHOLE_PPM = 1000000, DEFAULT_FLOORS_PPM = WHOLE_PPM / 10 };
+
+static const struct conf_path redis_path = {.key = "redis"}, regions_path = {.key = "regions"};
+
+/* ---- One region ---- */
+
+/* Its section `redis`, which is in `value` at `path`. */
+static void redis_read(struct conf_copier *c, const struct conf_path *path, const json_t *value,
+		       bool is_own, struct redis_conf *ret_redis)
+{
+	size_t errors = c->r->n_errors;
+	struct redis_fields f;
+
+	conf_read(c->r, path, value, &redis_table, &f);
+	if (!is_own && f.mode == REDIS_EMBEDDED)
+		conf_fail(c->r, path->up, "redis", CONF_AT_VALUE,
+			  "the Redis of another region can't be `embedded`: `mode` must be "
+			  "`standalone` `sentinel` or `cluster`");
+	if (c->r->n_errors == errors)
+		redis_section_check(c->r, path, &f);
+	if (c->r->n_errors != errors)
+		return;
+	if (!is_own && json_object_get(value, "timeout") == NULL)
+		f.timeout = FAR_TIMEOUT_MS;
+	redis_section_fill(c, path, &f, ret_redis);
+}
+
+static void own_redis_read(struct conf_copier *c, const struct conf_path *path, const json_t *value,
+			   const json_t *root, struct redis_conf *ret_redis)
+{
+	const json_t *other = json_object_get(root, "redis");
+
+	if (other != NULL && !json_equal(other, value))
+		conf_fail(c->r, path->up, "redis", CONF_AT_VALUE,
+			  "the Redis of the node's own region is given here and as `redis`, and "
+			  "differs: give it once");
+	else
+		redis_read(c, path, value, true, ret_redis);
+}
+
+static void region_read(struct conf_copier *c, const char *name, const json_t *value,
+			const json_t *root, bool is_own, struct edge_regions *regions,
+			struct redis_conf *ret_redis)
+{
+	const struct conf_path path = {.up = &regions_path, .key = name};
+	const struct conf_path section = {.up = &path, .key = "redis"};
+	struct region_conf *region = &regions->of[regions->n];
+	struct region_fields f;
+
+	if (!name_is_valid(slice_of(name))) {
+		conf_fail(c->r, &regions_path, name, CONF_AT_KEY,
+			  "a region's name must be 1 to 64 characters of A-Z a-z 0-9 . _ -");
+		return;
+	}
+	if (!json_is_object(value)) {
+		conf_fail(c->r, &regions_path, name, CONF_AT_VALUE,
+			  "`%s` must be an object as { \"redis\": { … }, \"weight\": 1 }", name);
+		return;
+	}
+	conf_read(c->r, &path, value, &region_table, &f);
+	if (f.redis != NULL && !json_is_object(f.redis))
+		conf_fail(c->r, &path, "redis", CONF_AT_VALUE, "`redis` must be an object");
+	else if (f.redis != NULL && is_own)
+		own_redis_read(c, &section, f.redis, root, ret_redis);
+	else if (f.redis != NULL)
+		redis_read(c, &section, f.redis, false, &region->redis);
+	region->name = conf_copy(c, name);
+	region->has_redis = is_own || f.redis != NULL;
+	region->floor_ppm =
+		(uint32_t)(f.floor != CONF_ABSENT
+				   ? f.floor
+				   : DEFAULT_FLOORS_PPM / (int64_t)json_object_size(json_object_get(
+								  root, "regions")));
+	regions->sites[regions->n] = (struct rendezvous_site){
+		.hash = rendezvous_hash(slice_of(name)), .weight = (uint32_t)f.weight};
+	regions->n++;
+}
+
+/* ---- All of them ---- */
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Their names, in order; at most REGIONS_MAX. */
+static size_t names_sort(const json_t *regions, const char *ret_names[REGIONS_MAX])
+{
+	size_t n = 0;
+	const char *name;
+	json_t *value;
+
+	json_object_foreach((json_t *)(uintptr_t)regions, name, value)
+		ret_names[n++] = name;
+	qsort(ret_names, n, sizeof *ret_names, compare_names);
+	return n;
+}
+
+static void sums_check(struct conf_reader *r, const struct edge_regions *regions)
+{
+	uint64_t weights = 0, floors = 0;
+
+	for (size_t i = 0; i < regions->n; i++) {
+		weights += regions->sites[i].weight;
+		floors += regions->of[i].floor_ppm;
+	}
+	if (weights == 0)
+		conf_fail(r, NULL, "regions", CONF_AT_VALUE,
+			  "one region at least must have a `weight` above 0");
+	if (floors > WHOLE_PPM)
+		conf_fail(r, NULL, "regions", CONF_AT_VALUE,
+			  "the floors of all regions must add up to at most 1, not %u.%06u",
+			  (unsigned)(floors / WHOLE_PPM), (unsigned)(floors % WHOLE_PPM));
+}
+
+static bool shape_is_right(struct conf_reader *r, const struct edge_fields *f)
+{
+	size_t n = json_object_size(f->regions);
+
+	if (!json_is_object(f->regions) || n == 0 || n > REGIONS_MAX)
+		conf_fail(r, NULL, "regions", CONF_AT_VALUE,
+			  "`regions` must be an object with 1 to %d members, each a region",
+			  REGIONS_MAX);
+	else if (f->region == NULL || json_object_get(f->regions, f->region) == NULL)
+		conf_fail(r, NULL, "regions", CONF_AT_VALUE,
+			  "`region`, which is `%s`, must be one of `regions`",
+			  f->region != NULL ? f->region : "");
+	else
+		return true;
+	return false;
+}
+
+void edge_regions_read(struct conf_copier *c, const struct edge_fields *f, const json_t *root,
+		       struct edge_regions *ret_regions, struct redis_conf *ret_redis)
+{
+	const char *names[REGIONS_MAX];
+	const json_t *own;
+	size_t errors = c->r->n_errors;
+
+	if (f->regions != NULL && shape_is_right(c->r, f)) {
+		size_t n = names_sort(f->regions, names);
+
+		ret_regions->of = calloc(n, sizeof *ret_regions->of);
+		ret_regions->sites = calloc(n, sizeof *ret_regions->sites);
+		c->no_memory |= ret_regions->of == NULL || ret_regions->sites == NULL;
+		for (size_t i = 0; i < n && !c->no_memory; i++) {
+			bool is_own = strcmp(names[i], f->region) == 0;
+
+			if (is_own)
+				ret_regions->own = ret_regions->n;
+			region_read(c, names[i], json_object_get(f->regions, names[i]), root,
+				    is_own, ret_regions, ret_redis);
+		}
+		if (c->r->n_errors == errors && !c->no_memory)
+			sums_check(c->r, ret_regions);
+	}
+	own = f->region != NULL ? json_object_get(f->regions, f->region) : NULL;
+	if (json_object_get(own, "redis") == NULL)
+		redis_section_fill(c, &redis_path, &f->redis, ret_redis);
+}
+
+bool edge_regions_are_alike(const struct edge_regions *a, const struct edge_regions *b)
+{
+	for (size_t i = 0; i < a->n && a->n == b->n; i++)
+		if (strcmp(a->of[i].name, b->of[i].name) != 0 ||
+		    a->sites[i].weight != b->sites[i].weight)
+			return false;
+	return a->n == b->n;
+}
+
+size_t edge_regions_home(const struct edge_regions *regions, struct slice key)
+{
+	return rendezvous_choose(regions->sites, regions->n, rendezvous_hash(keyspace_root(key)));
+}
+
+void edge_regions_release(struct edge_regions *regions)
+{
+	for (size_t i = 0; i < regions->n; i++) {
+		redis_section_release(&regions->of[i].redis);
+		free(regions->of[i].name);
+	}
+	free(regions->of);
+	free(regions->sites);
+	*regions = (struct edge_regions){0};
+}
