@@ -1,0 +1,110 @@
+/*
+ * The coordinator's side of a global quota: who may have which share, so that at every instant the shares that may be in
+ * force add up to the whole at most. It compares no two clocks: what it granted counts until its own time + D + margin,
+ * whatever became of the grant; floors count always, used or not (docs/global.md). One allocator a quota (policy and key root).
+ *
+ * Pure: times are µs of one steady clock of the caller's, which neither goes back nor is set, from 1.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/share_record.h"
+#include "core/waterfill.h"
+
+enum { ALLOCATOR_REGIONS_MAX = 8 };
+
+enum share_kind {
+	SHARE_RATE,     /* token bucket */
+	SHARE_WINDOW,   /* sliding window: what was used stays used for window_us */
+	SHARE_CALENDAR, /* what was used stays used until the window's end, and there is no lending */
+};
+
+/* The same for all quotas of a policy. */
+struct allocator_terms {
+	enum share_kind kind;
+	unsigned n_regions;   /* 1..ALLOCATOR_REGIONS_MAX */
+	uint32_t whole;       /* 1..WATERFILL_WHOLE_MAX: share_whole() of the limit */
+	uint64_t duration_us; /* D of a grant */
+	uint64_t margin_us;   /* at least allocator_least_margin_us(D) */
+	uint64_t window_us;   /* of SHARE_WINDOW */
+	uint64_t lend_us;     /* what region_share_terms say; 0: nobody lends */
+	uint64_t
+		max_skew_us; /* what a region's clock may be set by without anybody noticing, each way */
+	bool loose;          /* for allocator_excess() */
+	uint32_t floors; /* version of these: */
+	struct {
+		uint32_t floor; /* all together: at most the whole */
+		uint32_t
+			before; /* the most that it may be while this version was not heard of from the
+				    region; the same in the first version */
+		uint32_t weight; /* 0..WATERFILL_WEIGHT_MAX */
+	} region[ALLOCATOR_REGIONS_MAX];
+};
+
+struct allocator_region {
+	uint64_t clock, t0_us; /* of the newest report; clock 0: there was none */
+	uint64_t heard_us;     /* when it came */
+	uint64_t seq;          /* of the newest grant; 0: there is none */
+	uint64_t granted_us,
+		granted_until_us; /* when it was given, by our clock; how long it counts */
+	uint64_t before_until_us;
+	uint64_t used_until_us;
+	uint64_t lent_until_us; /* grants that rest on the lent floor are dead by then */
+	uint32_t granted;
+	uint32_t before; /* the largest of the grants before that one that may still be in force */
+	uint32_t used;   /* parts that windows which begin before now remember */
+	uint32_t floor;  /* the most that the floor can be */
+	uint32_t lent;
+	uint32_t demand; /* with hysteresis */
+	uint32_t window; /* calendar: the newest that the region was heard of in ... */
+	uint32_t held;   /* ... and what it held in the one before; that of others is not known */
+	bool answered;   /* the newest report got its grant */
+	bool cut;        /* reported this version of the floors */
+};
+
+struct allocator {
+	uint64_t epoch;     /* of this owner: no other has it */
+	uint32_t confirmed; /* version of the floors whose rises may be in force */
+	struct allocator_region region[ALLOCATOR_REGIONS_MAX];
+};
+
+/* 2 · max_skew + 1 % of D: what a region's clock may hold a grant longer than ours counts D. */
+uint64_t allocator_least_margin_us(uint64_t duration_us, uint64_t max_skew_us);
+
+/* Before any quota was granted in the topic, or before allocator_restore(). `epoch` is not 0. */
+void allocator_init(struct allocator *a, const struct allocator_terms *t, uint64_t epoch);
+
+/*
+ * A new owner found this grant, the region's newest that is committed: it and the largest before it count as if they were
+ * granted now. Before the first report.
+ */
+void allocator_restore(struct allocator *a, const struct allocator_terms *t, unsigned region,
+		       uint64_t now_us, const struct share_grant *g);
+
+/* The terms have floors of a new version. */
+void allocator_set_floors(struct allocator *a, const struct allocator_terms *t);
+
+/* A report of the region's. One that is not newer than the newest says nothing. */
+void allocator_report(struct allocator *a, const struct allocator_terms *t, unsigned region,
+		      uint64_t now_us, const struct share_report *r);
+
+/*
+ * Decides which regions get a grant now: those whose report is unanswered, and whose share changes or a third of whose
+ * time is over. Each of these counts from now on, committed or not. Sets bit i of the result for region i,
+ * whose record is ret_grant[i].
+ */
+uint32_t allocator_grant(struct allocator *a, const struct allocator_terms *t, uint64_t now_us,
+			 struct share_grant ret_grant[ALLOCATOR_REGIONS_MAX]);
+
+/* What counts for a region: the most that it may have now, lent floors taken as its own. */
+uint32_t allocator_counted(const struct allocator *a, const struct allocator_terms *t,
+			   unsigned region, uint64_t now_us);
+
+/*
+ * "loose": how many parts beyond the whole may be in force now, for silent regions go on with a share that the allocator
+ * has given to others. 0 for as long as all are in touch.
+ */
+uint32_t allocator_excess(const struct allocator *a, const struct allocator_terms *t,
+			  uint64_t now_us);
