@@ -273,10 +273,21 @@ static struct batch *queue_pop(struct region *r)
 	return b;
 }
 
+static bool may_send(const struct region *r)
+{
+	return r->first != NULL && (r->by_slot || r->in_flight < r->in_flight_max);
+}
+
+/* Their time begins now, not with a turn that may have been long. */
 static void send_waiting(struct region *r)
 {
-	while (r->first != NULL && (r->by_slot || r->in_flight < r->in_flight_max))
+	if (!may_send(r))
+		return;
+	uv_update_time(r->loop);
+	do {
 		batch_send(queue_pop(r));
+	} while (may_send(r));
+	redis_store_flush(r->store);
 }
 
 static void on_after_poll(uv_check_t *h)

@@ -574,6 +574,12 @@ void redis_cluster_reset(struct redis_cluster *c, uint16_t slot, const char *why
 		redis_link_drop(c->map.owner[slot]->link, why);
 }
 
+void redis_cluster_flush(struct redis_cluster *c)
+{
+	for (size_t i = 0; i < c->map.n_nodes; i++)
+		redis_link_flush(c->map.nodes[i]->link);
+}
+
 void redis_cluster_doubt_writes(struct redis_cluster *c, uint16_t slot, const char *why)
 {
 	if (c->map.owner[slot] != NULL)

@@ -24,5 +24,6 @@ unsigned redis_cluster_shards(const struct redis_cluster *c);
 void redis_cluster_call(struct redis_cluster *c, uint16_t slot, struct slice command,
 			redis_store_reply *on_reply, void *data);
 void redis_cluster_reset(struct redis_cluster *c, uint16_t slot, const char *why);
+void redis_cluster_flush(struct redis_cluster *c);
 void redis_cluster_doubt_writes(struct redis_cluster *c, uint16_t slot, const char *why);
 bool redis_cluster_is_whole(const struct redis_cluster *c);

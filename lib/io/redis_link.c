@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "core/backoff.h"
+#include "io/redis_due.h"
 #include "io/redis_guard.h"
 #include "io/redis_probe.h"
 #include "io/redis_resolve.h"
@@ -34,6 +35,8 @@ enum {
 		2000, /* up for so long: the next loss is a new trouble, not the same one again */
 	SILENCE_MIN_MS = 1000, /* never drop a silent connection before */
 	SILENCE_TIMEOUTS = 4,
+	LATE_MS = 5, /* a loop that finds a call so long overdue looks a second time */
+	SECOND_LOOK_MS = 5,
 };
 
 #define NEVER UINT64_MAX
@@ -47,15 +50,9 @@ enum link_state {
 	LINK_CLOSED
 };
 
-struct call_node {
-	struct call_node *prev, *next;
-};
-
 struct link_call {
-	struct call_node node; /* first; in link->waiting while nobody was told how it ended */
+	struct redis_due due; /* in link->waiting while nobody was told how it ended */
 	struct redis_link *link;
-	uint64_t deadline_ms;
-	bool waiting;
 	redis_link_reply *on_reply;
 	void *data;
 };
@@ -89,7 +86,8 @@ struct redis_link {
 	unsigned in_flight;       /* link_calls */
 	uint64_t in_time_ms;      /* when a reply last came in time */
 	uint64_t silent_ms;       /* nothing was heard since then, while something was asked */
-	struct call_node waiting; /* by deadline */
+	struct redis_due waiting; /* link_calls */
+	uint64_t look_ms;         /* no call is given up before; 0: no second look is due */
 	char why[256];
 
 	void (*on_closed)(void *data);
@@ -139,9 +137,7 @@ static void on_timer(uv_timer_t *timer);
 
 static struct link_call *first_waiting(const struct redis_link *link)
 {
-	/* node is the first member of link_call */
-	return link->waiting.next != &link->waiting ? (struct link_call *)(void *)link->waiting.next
-						    : NULL;
+	return (struct link_call *)(void *)redis_due_first(&link->waiting);
 }
 
 static uint64_t silence_limit_ms(const struct redis_link *link)
@@ -156,8 +152,8 @@ static uint64_t next_event(const struct redis_link *link)
 	const struct link_call *call = first_waiting(link);
 	uint64_t at = link->at_ms;
 
-	if (call != NULL && call->deadline_ms < at)
-		at = call->deadline_ms;
+	if (call != NULL && call->due.deadline_ms < at)
+		at = call->due.deadline_ms > link->look_ms ? call->due.deadline_ms : link->look_ms;
 	if (link->state == LINK_PROBING && link->silent_ms + silence_limit_ms(link) < at)
 		at = link->silent_ms + silence_limit_ms(link);
 	return at;
@@ -187,28 +183,6 @@ static void wait_until(struct redis_link *link, uint64_t at_ms)
 
 /* ---- commands ---- */
 
-/* From the end: most calls have the latest deadline. */
-static void call_insert(struct redis_link *link, struct link_call *call)
-{
-	struct call_node *after = link->waiting.prev;
-
-	while (after != &link->waiting &&
-	       ((struct link_call *)(void *)after)->deadline_ms > call->deadline_ms)
-		after = after->prev;
-	call->node.prev = after;
-	call->node.next = after->next;
-	after->next->prev = &call->node;
-	after->next = &call->node;
-	call->waiting = true;
-}
-
-static void call_remove(struct link_call *call)
-{
-	call->node.prev->next = call->node.next;
-	call->node.next->prev = call->node.prev;
-	call->waiting = false;
-}
-
 /* Something arrived. */
 static void heard(struct redis_link *link, bool in_time)
 {
@@ -227,7 +201,7 @@ static redis_link_reply on_probe;
  * number is its deadline, which no two share; the commands' replies are for their owners to judge. */
 static bool is_out_of_step(const struct link_call *call, const redisReply *reply)
 {
-	return redis_probe_is_astray(reply, call->on_reply == on_probe ? call->deadline_ms : 0);
+	return redis_probe_is_astray(reply, call->on_reply == on_probe ? call->due.deadline_ms : 0);
 }
 
 static void on_hiredis_reply(redisAsyncContext *ac, void *reply_, void *data)
@@ -235,12 +209,12 @@ static void on_hiredis_reply(redisAsyncContext *ac, void *reply_, void *data)
 	struct link_call *call = data;
 	struct redis_link *link = call->link;
 	const redisReply *reply = reply_;
-	bool waiting = call->waiting;
+	bool waiting = redis_due_is_in(&call->due);
 	kova_status status;
 
 	link->in_flight--;
 	if (waiting)
-		call_remove(call);
+		redis_due_remove(&call->due);
 	if (reply == NULL || ac != link->ac || link->doomed) {
 		reply = NULL;
 		status = link->state == LINK_CLOSED ? KOVA_ECLOSED : KOVA_ECONN;
@@ -250,7 +224,7 @@ static void on_hiredis_reply(redisAsyncContext *ac, void *reply_, void *data)
 		status = KOVA_ECONN;
 	} else {
 		status = reply->type == REDIS_REPLY_ERROR ? KOVA_EREPLY : KOVA_OK;
-		heard(link, waiting && uv_now(link->loop) <= call->deadline_ms);
+		heard(link, waiting);
 	}
 	redis_link_reply *on_reply = waiting ? call->on_reply : NULL;
 	void *reply_data = call->data;
@@ -267,7 +241,7 @@ static kova_status send_command(struct redis_link *link, struct slice command, u
 	if (call == NULL)
 		return KOVA_ENOMEM;
 	*call = (struct link_call){
-		.link = link, .deadline_ms = deadline_ms, .on_reply = on_reply, .data = data};
+		.due.deadline_ms = deadline_ms, .link = link, .on_reply = on_reply, .data = data};
 	if (redisAsyncFormattedCommand(link->ac, on_hiredis_reply, call, command.ptr,
 				       command.len) != REDIS_OK) {
 		free(call);
@@ -276,7 +250,7 @@ static kova_status send_command(struct redis_link *link, struct slice command, u
 	if (link->in_flight++ == 0)
 		link->silent_ms = uv_now(link->loop);
 	link->guard.expected++;
-	call_insert(link, call);
+	redis_due_add(&link->waiting, &call->due);
 	arm_for(link, deadline_ms);
 	return KOVA_OK;
 }
@@ -320,6 +294,7 @@ static void lost(struct redis_link *link, const char *why)
 	link->uv = NULL;
 	link->doomed = link->probing = false;
 	link->probe = (struct redis_probe){0};
+	link->look_ms = 0;
 	say_why(link, why);
 	wait_until(link, link->hurry ? now : now + backoff_next(&link->retry));
 	link->hurry = false;
@@ -615,21 +590,34 @@ static void doubt(struct redis_link *link)
 	report(link, false);
 }
 
-/* Ends the calls whose time is up. */
+/*
+ * Ends the calls whose time is up. The loop may have been late itself: what is there already counts, and then the server
+ * may have had no time, or not even the call.
+ */
 static void expire(struct redis_link *link, uint64_t now)
 {
 	struct link_call *call = first_waiting(link);
+	bool looked = link->look_ms != 0;
 
-	if (call == NULL || call->deadline_ms > now)
+	if (link->look_ms > now)
 		return;
-	/* The loop may have been late itself: what is there already counts. */
+	link->look_ms = 0;
+	if (call == NULL || call->due.deadline_ms > now)
+		return;
+	redis_uv_flush(link->uv);
 	redis_uv_drain(link->uv);
+	call = first_waiting(link);
+	if (!looked && call != NULL && call->due.deadline_ms < now - LATE_MS) {
+		link->look_ms = now + SECOND_LOOK_MS;
+		return;
+	}
 	while (link->state != LINK_CLOSED && (call = first_waiting(link)) != NULL &&
-	       call->deadline_ms <= now) {
+	       call->due.deadline_ms <= now) {
 		redis_link_reply *on_reply = call->on_reply;
 		void *data = call->data;
 
-		call_remove(call); /* hiredis still has it; but it may be freed in doubt() */
+		redis_due_remove(
+			&call->due); /* hiredis still has it; but it may be freed in doubt() */
 		link->options.counters->timeouts++;
 		if (link->state == LINK_UP &&
 		    now - link->in_time_ms >= link->options.timeout_ms / 2) {
@@ -699,7 +687,7 @@ struct redis_link *redis_link_new(uv_loop_t *loop, const struct redis_link_optio
 	uv_idle_init(loop, &link->turn);
 	link->timer.data = link->turn.data = link;
 	link->handles_open = 2;
-	link->waiting.prev = link->waiting.next = &link->waiting;
+	redis_due_init(&link->waiting);
 	backoff_init(&link->retry, RETRY_MIN_MS, RETRY_MAX_MS, random_seed());
 	backoff_init(&link->patience, RETRY_MIN_MS, PROBE_MAX_MS, random_seed());
 	link->armed_ms = NEVER;
@@ -738,6 +726,12 @@ kova_status redis_link_call(struct redis_link *link, struct slice command, uint6
 	if (status == KOVA_OK)
 		link->options.counters->commands++;
 	return status;
+}
+
+void redis_link_flush(struct redis_link *link)
+{
+	if (link->ac != NULL)
+		redis_uv_flush(link->uv);
 }
 
 void redis_link_drop(struct redis_link *link, const char *why)

@@ -79,6 +79,9 @@ bool redis_link_up(const struct redis_link *link);
 kova_status redis_link_call(struct redis_link *link, struct slice command, uint64_t deadline_ms,
 			    redis_link_reply *on_reply, void *data) KOVA_MUST_CHECK;
 
+/* Writes what was asked for, instead of at the end of the turn. Never calls back. */
+void redis_link_flush(struct redis_link *link);
+
 /*
  * The connection is no good (out of step, a replica): replies are believed no more from now on, and
  * in the next loop turn it is dropped and made anew. Commands under way end with KOVA_ECONN.

@@ -350,6 +350,14 @@ void redis_store_call(struct redis_store *s, uint16_t slot, struct slice command
 		link_call(s, slot, command, on_reply, data);
 }
 
+void redis_store_flush(struct redis_store *s)
+{
+	if (s->cluster != NULL)
+		redis_cluster_flush(s->cluster);
+	else if (s->link != NULL)
+		redis_link_flush(s->link);
+}
+
 void redis_store_reset(struct redis_store *s, uint16_t slot, const char *why)
 {
 	if (s->cluster != NULL)

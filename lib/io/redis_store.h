@@ -72,9 +72,15 @@ bool redis_store_is_whole(const struct redis_store *s);
  * Sends `command`, a whole RESP command (copied), to the shard of `slot`. When that is not connected the
  * callback comes with KOVA_ECONN on the next loop turn: nothing is queued for later. Never called back
  * from within; except when memory is out, with KOVA_ENOMEM, and after redis_store_close(), with KOVA_ECLOSED.
+ * Its time begins at uv_now(): a caller late in a turn sees to uv_update_time() first.
  */
 void redis_store_call(struct redis_store *s, uint16_t slot, struct slice command,
 		      redis_store_reply *on_reply, void *data);
+/*
+ * Writes what was asked for in this turn, instead of at the start of the next: for who has asked for all that it has.
+ * Never calls back.
+ */
+void redis_store_flush(struct redis_store *s);
 /* The stream of this slot's shard is out of step (a reply was lost): drop the connection. */
 void redis_store_reset(struct redis_store *s, uint16_t slot, const char *why);
 /* The shard of this slot refused what we need: down, and probed until a script may write there again. */

@@ -1,7 +1,7 @@
 /*
  * Happy path: connect → writable → hiredis reports the connection → commands given in a turn set
- * `turn` going, which writes them at the start of the next one, before the loop sleeps → readable →
- * hiredis calls back. Failures: a refused connect and a reset come from libuv as a negative status,
+ * `turn` going, which writes them at the start of the next one, before the loop sleeps, unless
+ * redis_uv_flush() did → readable → hiredis calls back. Failures: a refused connect and a reset come from libuv as a negative status,
  * with the poll stopped; hiredis is then made to touch the socket until it has found out and freed
  * the context. Should it not, we free it. Every path ends in on_uv_cleanup(), once, and then in
  * on_gone().
@@ -200,6 +200,19 @@ kova_status redis_uv_attach(uv_loop_t *loop, struct redisAsyncContext *ac,
 	ac->ev.cleanup = on_uv_cleanup;
 	*ret_uv = uv;
 	return KOVA_OK;
+}
+
+void redis_uv_flush(struct redis_uv *uv)
+{
+	int done = 0;
+
+	if (!uv_is_active((uv_handle_t *)&uv->turn))
+		return;
+	if (redisBufferWrite(&uv->ac->c, &done) != REDIS_OK)
+		return; /* on_turn() has hiredis find the same */
+	uv_idle_stop(&uv->turn);
+	if (!done)
+		watch(uv, uv->watched | UV_WRITABLE);
 }
 
 void redis_uv_drain(struct redis_uv *uv)

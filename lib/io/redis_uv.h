@@ -3,8 +3,8 @@
  *
  * hiredis' own adapter swallows what libuv reports as UV_EBADF: a refused connect, a reset. This
  * one hands every end of a connection to hiredis, which then ends each command with exactly one
- * callback. And it writes in the loop turn in which a command was given, all commands of the turn
- * together, instead of waiting for the poll.
+ * callback. And it writes all commands of a loop turn together, before the loop sleeps, instead of
+ * waiting for the poll.
  */
 #pragma once
 
@@ -31,6 +31,9 @@ struct redis_uv_events {
 kova_status redis_uv_attach(uv_loop_t *loop, struct redisAsyncContext *ac,
 			    const struct redis_uv_events *events,
 			    struct redis_uv **ret_uv) KOVA_MUST_CHECK;
+
+/* Writes what was asked for in this turn, as far as the socket takes it. Never calls back. */
+void redis_uv_flush(struct redis_uv *uv);
 
 /*
  * Reads what has arrived already, before somebody judges that nothing did. May end in

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 #include "fake_redis.h"
 #include "store_rig.h"
@@ -173,6 +174,81 @@ Test(redis_faults, a_late_reply_is_dropped_and_the_next_one_is_not_shifted)
 	cr_assert_eq(rig_wait(&rig, next)->status, KOVA_OK);
 	cr_assert_str_eq(rig.calls[next].text, "prompt");
 	cr_assert_eq(redis_store_counters(rig.store).connects, 1);
+	end();
+}
+
+static void on_reply_be_long(struct store_rig *r)
+{
+	r->on_event = NULL;
+	rig_ask(r, 0, "GET a");
+	uv_sleep(2 * TIMEOUT_MS);
+}
+
+Test(redis_faults, a_loop_that_was_late_is_no_outage)
+{
+	begin_up(NULL, NULL);
+	rig_run(&rig, TIMEOUT_MS);
+	rig.on_event = on_reply_be_long;
+	cr_assert_eq(ask_and_wait("GET a"), KOVA_OK);
+	cr_assert_eq(rig_wait(&rig, 1)->status, KOVA_OK);
+	cr_assert_eq(rig.downs, 0, "%s", rig.why);
+	end();
+}
+
+Test(redis_faults, a_late_loop_gives_a_silent_server_a_second_look_and_no_third)
+{
+	bool quiet = false;
+
+	begin_up(silent, &quiet);
+	rig_run(&rig, TIMEOUT_MS);
+	rig.on_event = on_reply_be_long;
+	size_t first = rig_ask(&rig, 0, "GET a");
+	while (rig.calls[first].ended == 0)
+		uv_run(&rig.loop, UV_RUN_ONCE);
+	quiet = true;
+	const struct rig_call *call = rig_wait(&rig, first + 1);
+	cr_assert_eq(call->status, KOVA_ETIMEDOUT);
+	cr_assert_lt(rig_own_ms(call), 2 * TIMEOUT_MS + SLACK_MS);
+	cr_assert_eq(rig.downs, 1);
+	end();
+}
+
+static int bytes_that_came(const struct fake_conn *conn)
+{
+	uv_os_fd_t fd = -1;
+	int n = 0;
+
+	uv_fileno((const uv_handle_t *)&conn->tcp, &fd);
+	ioctl(fd, FIONREAD, &n);
+	return n;
+}
+
+Test(redis_faults, a_flush_writes_at_once_and_all_together)
+{
+	static const char both[] = "*2\r\n$3\r\nGET\r\n$1\r\na\r\n*2\r\n$3\r\nGET\r\n$1\r\nb\r\n";
+
+	begin_up(NULL, NULL);
+	rig_ask(&rig, 0, "GET a");
+	rig_ask(&rig, 0, "GET b");
+	cr_assert_eq(bytes_that_came(fake.conns[0]), 0);
+	redis_store_flush(rig.store);
+	cr_assert_eq(bytes_that_came(fake.conns[0]), (int)sizeof both - 1);
+	redis_store_flush(rig.store);
+	cr_assert_eq(rig_wait(&rig, 0)->status, KOVA_OK);
+	cr_assert_eq(rig_wait(&rig, 1)->status, KOVA_OK);
+	cr_assert_eq(bytes_that_came(fake.conns[0]), 0, "none was sent twice");
+	end();
+}
+
+Test(redis_faults, a_flush_to_a_connection_that_is_gone_calls_nobody_back)
+{
+	begin_up(NULL, NULL);
+	fake_redis_reset_all(&fake);
+	size_t call = rig_ask(&rig, 0, "GET a");
+	redis_store_flush(rig.store);
+	cr_assert_eq(rig.calls[call].ended, 0);
+	cr_assert_eq(rig_wait(&rig, call)->status, KOVA_ECONN);
+	rig_wait_up(&rig, 0, true, RECOVERY_MS);
 	end();
 }
 

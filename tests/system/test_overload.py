@@ -18,8 +18,7 @@ def resident_mib(pid):
 
 class Overload(harness.Case):
     # A single call must never come near this, all of them together by far.
-    # Under ThreadSanitizer a turn of the loop alone takes most of a second.
-    TIMEOUT = "250ms" if not harness.SANITIZED else "3s"
+    TIMEOUT = "250ms" if not harness.SANITIZED else "1s"
 
     def start(self):
         self.redis = self.keep(harness.Redis(self.directory)).wait_ready()
