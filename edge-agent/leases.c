@@ -1,8 +1,9 @@
 /*
  * A key that is asked for often gets an entry. The happy path: a request finds a lease with permits left and is
  * answered; one that finds none asks for a lease and waits for it, with all that come meanwhile; while a lease is being
- * spent the next is asked for before it is dry, and takes its place. Shortly before its end what is left goes back. An
- * entry that nobody asked for lately goes.
+ * spent the next is asked for before it is dry, and takes its place. Those who were pending on a lease that was too small
+ * for all of them wait for the next, which costs Redis less than each of them would. Shortly before its end what is left
+ * goes back. An entry that nobody asked for lately goes.
  *
  * A request over several pairs is answered if each of its keys has enough, or one is known to refuse; else it goes to the
  * region, and for keys without a lease one is asked for meanwhile.
@@ -18,6 +19,9 @@
 
 #include "lease_answer.h"
 #include "leases_own.h"
+
+/* So often does a request wait for the next lease; then it goes to the region itself. */
+enum { LEASES_MISSED_MAX = 3 };
 
 void leases_new_batch(struct leases *w)
 {
@@ -195,21 +199,24 @@ enum lease_verdict leases_try(struct request_state *s)
 
 /* ---- Pending requests ---- */
 
-void leases_join(struct request_state *s)
+static void join(struct lease_entry *e, struct request_state *s)
 {
-	const struct request_pair *q = &s->request.pairs[0];
-	struct leases *w = s->engine->leases;
-	struct lease_entry *e =
-		lease_table_find(&w->table, lease_hash(q->policy, q->key), q->policy, q->key);
-	struct lease_rare *rare;
+	struct lease_rare *rare = e->rare;
 
-	assert(e != NULL && entry_asks(e) && s->lease_entry == NULL);
-	rare = e->rare;
+	assert(entry_asks(e) && s->lease_entry == NULL);
 	s->lease_entry = e;
 	s->lease_prev = rare->last;
 	s->lease_next = NULL;
 	*(rare->last != NULL ? &rare->last->lease_next : &rare->first) = s;
 	rare->last = s;
+}
+
+void leases_join(struct request_state *s)
+{
+	const struct request_pair *q = &s->request.pairs[0];
+	struct leases *w = s->engine->leases;
+
+	join(lease_table_find(&w->table, lease_hash(q->policy, q->key), q->policy, q->key), s);
 }
 
 void leases_leave(struct request_state *s)
@@ -237,6 +244,10 @@ static void serve(struct leases *w, struct lease_entry *e, struct request_state 
 	} else if (s->request.wait_ms == 0 && remembers_refusal(w, e, cost)) {
 		answer_refused(w, e, s, cost);
 		request_decided(s);
+	} else if (s->request.wait_ms == 0 && s->leases_missed < LEASES_MISSED_MAX &&
+		   (entry_asks(e) || entry_ask(w, e, cost))) {
+		s->leases_missed++;
+		join(e, s);
 	} else {
 		request_start(s);
 	}
