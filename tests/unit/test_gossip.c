@@ -1,0 +1,449 @@
+/* Gossip without a network: what bytes mean, which write wins, who is alive, what is refused. The rest: tests/sim/test_gossip.c. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+
+#include "core/gossip_bulk.h"
+#include "core/hlc.h"
+#include "dice.h"
+#include "gossip_fixture.h"
+
+#define WALL_MS UINT64_C(1700000000000)
+
+static uint64_t stamp_at(uint64_t ms)
+{
+	return ms << HLC_COUNTER_BITS;
+}
+
+static const struct gossip_item an_item = {.id = {"papi", 4},
+					   .value = {"{\"limit\":1}", 11},
+					   .who = {"token:ops", 9},
+					   .writer = {"node-1", 6},
+					   .stamp = UINT64_C(1700000000000) << HLC_COUNTER_BITS};
+
+static const struct gossip_record a_record = {
+	.name = {"node-1", 6},
+	.region = {"eu", 2},
+	.role = GOSSIP_COORDINATOR,
+	.state = GOSSIP_SUSPECT,
+	.incarnation = 7,
+	.accuser = 99,
+	.address = {.family = 6, .port = 7414, .host = {0x20, 1, 0xd, 0xb8, [15] = 1}},
+};
+
+/* ---- Bytes ---- */
+
+Test(gossip_wire, what_is_written_is_read)
+{
+	uint8_t bytes[512];
+	struct wire_writer w = {.ptr = bytes, .cap = sizeof bytes};
+	struct gossip_head head = {.type = GOSSIP_ACK,
+				   .seq = 5,
+				   .wall_ms = WALL_MS,
+				   .items = 1,
+				   .members = UINT64_MAX,
+				   .sender = a_record},
+			   head_read;
+	struct gossip_item item;
+
+	wire_put_head(&w, &head);
+	wire_put_item(&w, &an_item);
+	cr_assert_not(w.full);
+	struct wire_reader r = wire_reader((struct slice){(char *)bytes, w.len});
+
+	wire_get_head(&r, &head_read);
+	wire_get_item(&r, &item);
+	cr_assert(wire_at_end(&r));
+	cr_assert_not(r.failed);
+	cr_expect_eq(head_read.type, GOSSIP_ACK);
+	cr_expect_eq(head_read.wall_ms, WALL_MS);
+	cr_expect_eq(head_read.members, UINT64_MAX);
+	cr_expect(slice_equal(head_read.sender.name, a_record.name));
+	cr_expect_eq(head_read.sender.incarnation, 7);
+	cr_expect_eq(head_read.sender.accuser, 99);
+	cr_expect(gossip_address_equal(&head_read.sender.address, &a_record.address));
+	cr_expect_eq(gossip_item_compare(&item, &an_item), 0);
+	cr_expect(slice_equal(item.id, an_item.id));
+}
+
+Test(gossip_wire, every_proper_prefix_is_an_error)
+{
+	uint8_t bytes[512];
+	struct wire_writer w = {.ptr = bytes, .cap = sizeof bytes};
+
+	wire_put_record(&w, &a_record);
+	wire_put_item(&w, &an_item);
+	for (size_t len = 0; len < w.len; len++) {
+		struct wire_reader r = wire_reader((struct slice){(char *)bytes, len});
+		struct gossip_record record;
+		struct gossip_item item;
+
+		wire_get_record(&r, &record);
+		wire_get_item(&r, &item);
+		cr_expect(r.failed, "%zu bytes", len);
+	}
+}
+
+Test(gossip_wire, what_does_not_fit_is_said_and_undone)
+{
+	uint8_t bytes[40];
+	struct wire_writer w = {.ptr = bytes, .cap = sizeof bytes};
+
+	wire_put(&w, 1, 8);
+	wire_put_item(&w, &an_item);
+	cr_expect(w.full);
+	wire_undo(&w, 8);
+	wire_put(&w, 2, 4);
+	cr_expect_not(w.full);
+	cr_expect_eq(w.len, 12);
+}
+
+/* ---- Items ---- */
+
+static struct gossip_item with(uint64_t stamp, const char *writer, const char *value)
+{
+	struct gossip_item item = an_item;
+
+	item.stamp = stamp;
+	item.writer = slice_of(writer);
+	item.value = slice_of(value);
+	return item;
+}
+
+Test(gossip_items, the_order_of_writes_is_total)
+{
+	struct gossip_item old = with(1, "z", "x"), newer = with(2, "a", "a");
+	struct gossip_item by_b = with(2, "b", "a"), deleted = with(2, "b", "");
+	struct gossip_item other = with(2, "b", "c");
+
+	cr_expect_lt(gossip_item_compare(&old, &newer), 0);
+	cr_expect_gt(gossip_item_compare(&by_b, &newer), 0, "the node decides a tie");
+	cr_expect_gt(gossip_item_compare(&deleted, &by_b), 0, "then the deletion");
+	cr_expect_gt(gossip_item_compare(&other, &by_b), 0, "then the value");
+	cr_expect_eq(gossip_item_compare(&other, &other), 0);
+}
+
+/* Digests depend on what is there, not on how it came. */
+Test(gossip_items, the_same_items_have_the_same_digest)
+{
+	static struct gossip_items a, b;
+	struct gossip_item items[200];
+	char ids[200][8];
+	struct dice dice = {1};
+	const void *was;
+
+	gossip_items_init(&a, fixture_read);
+	gossip_items_init(&b, fixture_read);
+	for (int i = 0; i < 200; i++) {
+		items[i] = with(1 + dice_below(&dice, 50), "n", i % 3 ? "v" : "");
+		items[i].id = (struct slice){ids[i], (size_t)snprintf(ids[i], 8, "p%d", i)};
+		cr_assert_eq(gossip_items_put(&a, &items[i], 0, &was), KOVA_OK);
+		cr_assert_null(was);
+	}
+	for (int i = 199; i >= 0; i--)
+		cr_assert_eq(gossip_items_put(&b, &items[i], 3, &was), KOVA_OK);
+	cr_expect_eq(a.digest, b.digest);
+	cr_expect_neq(a.digest, 0);
+	struct gossip_item changed = items[7];
+
+	changed.stamp++;
+	cr_assert_eq(gossip_items_put(&b, &changed, 0, &was), KOVA_OK);
+	cr_expect_eq(was, &items[7]);
+	cr_expect_neq(a.digest, b.digest);
+	cr_assert_eq(gossip_items_put(&b, &items[7], 0, &was), KOVA_OK);
+	cr_expect_eq(a.digest, b.digest);
+	for (int i = 0; i < 200; i++)
+		cr_expect_eq(gossip_items_forget(&a, items[i].id), &items[i]);
+	cr_expect_eq(a.digest, 0);
+	cr_expect_eq(a.n, 0);
+	cr_expect_null(gossip_items_forget(&a, items[0].id));
+	gossip_items_release(&a);
+	gossip_items_release(&b);
+}
+
+Test(gossip_items, a_stamp_from_the_future_is_refused_now_and_later)
+{
+	static struct gossip_items t;
+	struct gossip_item ahead = with(stamp_at(WALL_MS + 10000), "bad", "x");
+	struct gossip_item next = with(stamp_at(WALL_MS + 20000), "bad", "x");
+	struct gossip_item other = with(stamp_at(WALL_MS + 10000), "good", "x");
+	struct gossip_item edge = with(stamp_at(WALL_MS + 250), "bad", "x");
+
+	gossip_items_init(&t, fixture_read);
+	cr_expect(gossip_items_admit(&t, &edge, WALL_MS, 250));
+	cr_expect_not(gossip_items_admit(&t, &ahead, WALL_MS, 250));
+	cr_expect_not(gossip_items_admit(&t, &ahead, WALL_MS + 60000, 250));
+	cr_expect(gossip_items_admit(&t, &next, WALL_MS + 60000, 250), "a later write of it");
+	cr_expect(gossip_items_admit(&t, &other, WALL_MS + 60000, 250), "a write of another");
+	gossip_items_release(&t);
+}
+
+/* ---- Members ---- */
+
+static struct gossip_change apply(struct gossip_members *t, enum gossip_state state,
+				  uint32_t incarnation, uint32_t accuser)
+{
+	struct gossip_record record = a_record;
+	struct gossip_change change;
+
+	record.state = state;
+	record.incarnation = incarnation;
+	record.accuser = accuser;
+	cr_assert_eq(gossip_members_apply(t, &record, 0, t->n, &change), KOVA_OK);
+	return change;
+}
+
+/* SWIM, 4.2: the table of what overrides what. */
+Test(gossip_members, later_incarnations_count_more)
+{
+	static const struct {
+		enum gossip_state known;
+		uint32_t known_incarnation;
+		enum gossip_state said;
+		uint32_t said_incarnation;
+		bool overrides;
+	} cases[] = {
+		{GOSSIP_ALIVE, 3, GOSSIP_ALIVE, 3, false},
+		{GOSSIP_ALIVE, 3, GOSSIP_ALIVE, 4, true},
+		{GOSSIP_ALIVE, 3, GOSSIP_SUSPECT, 2, false},
+		{GOSSIP_ALIVE, 3, GOSSIP_SUSPECT, 3, true},
+		{GOSSIP_ALIVE, 3, GOSSIP_DEAD, 2, false},
+		{GOSSIP_ALIVE, 3, GOSSIP_DEAD, 3, true},
+		{GOSSIP_SUSPECT, 3, GOSSIP_ALIVE, 3, false},
+		{GOSSIP_SUSPECT, 3, GOSSIP_ALIVE, 4, true},
+		{GOSSIP_SUSPECT, 3, GOSSIP_DEAD, 3, true},
+		{GOSSIP_DEAD, 3, GOSSIP_ALIVE, 3, false},
+		{GOSSIP_DEAD, 3, GOSSIP_SUSPECT, 3, false},
+		{GOSSIP_DEAD, 3, GOSSIP_ALIVE, 4, true},
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		struct gossip_members t = {0};
+
+		apply(&t, GOSSIP_ALIVE, cases[i].known_incarnation, 0);
+		if (cases[i].known != GOSSIP_ALIVE)
+			apply(&t, cases[i].known, cases[i].known_incarnation, 1);
+		bool changed = apply(&t, cases[i].said, cases[i].said_incarnation, 1).changed;
+
+		cr_expect_eq(changed, cases[i].overrides, "case %zu", i);
+		cr_expect_eq(t.n_alive, t.list[0]->state != GOSSIP_DEAD, "case %zu", i);
+		gossip_members_release(&t);
+	}
+}
+
+Test(gossip_members, each_accuser_counts_once)
+{
+	struct gossip_members t = {0};
+
+	apply(&t, GOSSIP_ALIVE, 0, 0);
+	cr_expect(apply(&t, GOSSIP_SUSPECT, 0, 1).changed);
+	cr_expect_not(apply(&t, GOSSIP_SUSPECT, 0, 1).changed);
+	cr_expect(apply(&t, GOSSIP_SUSPECT, 0, 2).changed);
+	cr_expect_eq(t.list[0]->n_accusers, 2);
+	gossip_members_release(&t);
+}
+
+Test(gossip_members, the_median_of_their_clocks_is_ours)
+{
+	struct gossip_members t = {0};
+	int64_t skew_ms;
+	static const int64_t ahead_ms[] = {10000, 3, -2};
+
+	cr_expect_not(gossip_members_skew(&t, 0, &skew_ms));
+	for (int i = 0; i < 3; i++) {
+		struct gossip_record record = a_record;
+		struct gossip_change change;
+		char name[4] = {'n', (char)('0' + i), 0};
+
+		record.name = slice_of(name);
+		cr_assert_eq(gossip_members_apply(&t, &record, 0, 0, &change), KOVA_OK);
+		change.member->has_clock = true;
+		change.member->clock_ms = 5000 + ahead_ms[i];
+		cr_expect(gossip_members_skew(&t, 5000, &skew_ms));
+		cr_expect_eq(skew_ms, i == 0 ? 10000 : 3, "%d: %lld", i, (long long)skew_ms);
+	}
+	gossip_members_release(&t);
+}
+
+/* ---- A node ---- */
+
+/* Everything is delivered at once; items that come are kept. */
+static void deliver(struct gossip *to, struct gossip_time now, uint8_t from_number,
+		    struct gossip_out *from, struct gossip_out *ret_out)
+{
+	for (size_t i = 0; i < from->n; i++) {
+		struct gossip_input input = {
+			fixture_address(from_number),
+			{from->bytes.ptr + from->list[i].at, from->list[i].len}};
+
+		if (from->list[i].kind == GOSSIP_SEND)
+			gossip_step(to, now, &input, ret_out);
+	}
+}
+
+static size_t count(const struct gossip_out *out, enum gossip_output_kind kind)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < out->n; i++)
+		n += out->list[i].kind == kind;
+	return n;
+}
+
+static void two_nodes(struct gossip **ret_a, struct gossip **ret_b, struct gossip_out *a_out,
+		      struct gossip_out *b_out)
+{
+	struct gossip_address seed = fixture_address(1);
+	struct gossip_time now = {0, WALL_MS};
+
+	*ret_a = fixture_node(1, "a");
+	*ret_b = fixture_node(2, "b");
+	gossip_set_seeds(*ret_b, &seed, 1);
+	gossip_step(*ret_b, now, NULL, b_out);
+	deliver(*ret_a, now, 2, b_out, a_out);
+	gossip_out_clear(b_out);
+	deliver(*ret_b, now, 1, a_out, b_out);
+	cr_assert_eq(gossip_members(*ret_a)->n_alive, 1);
+	cr_assert_eq(gossip_members(*ret_b)->n_alive, 1);
+}
+
+Test(gossip, one_who_joins_asks_the_seed_for_everything)
+{
+	struct gossip_out a_out = {0}, b_out = {0};
+	struct gossip *a, *b;
+
+	two_nodes(&a, &b, &a_out, &b_out);
+	cr_expect_eq(count(&b_out, GOSSIP_PULL), 1);
+	cr_expect_eq(count(&b_out, GOSSIP_MEMBER), 1);
+
+	/* 5 000 items, by the stream. */
+	enum { MANY = 5000 };
+	struct gossip_item **items = calloc(MANY, sizeof *items);
+	struct buf question = {0}, part = {0};
+	uint32_t at = 0;
+	size_t n = 0;
+	bool more = true;
+	const void *was;
+
+	for (int i = 0; i < MANY; i++) {
+		struct gossip_item item = an_item;
+		char id[16];
+
+		item.id = (struct slice){id, (size_t)snprintf(id, sizeof id, "k%d", i)};
+		items[i] = fixture_keep(&item);
+		cr_assert_eq(gossip_put(a, items[i], false, &was), KOVA_OK);
+		if (i % 2 == 0)
+			cr_assert_eq(gossip_put(b, items[i], false, &was), KOVA_OK);
+	}
+	gossip_out_clear(&b_out);
+	gossip_pull_write(b, &question);
+	cr_assert_eq(question.len, GOSSIP_PULL_BYTES);
+	while (more) {
+		buf_clear(&part);
+		more = gossip_bulk_write(a, buf_slice(&question), &at, &part);
+		cr_expect_lt(part.len, GOSSIP_CHUNK_MAX);
+		cr_assert_eq(gossip_bulk_read(b, (struct gossip_time){0, WALL_MS}, buf_slice(&part),
+					      &b_out),
+			     KOVA_OK);
+		for (size_t i = 0; i < b_out.n; i++)
+			n += b_out.list[i].kind == GOSSIP_CAME;
+		gossip_out_clear(&b_out);
+	}
+	cr_expect_eq(n, MANY / 2);
+	for (int i = 0; i < MANY; i++)
+		free(items[i]);
+	free(items);
+	buf_release(&question);
+	buf_release(&part);
+	gossip_out_release(&a_out);
+	gossip_out_release(&b_out);
+	gossip_free(a);
+	gossip_free(b);
+}
+
+Test(gossip, a_change_is_in_the_next_message_unless_it_is_from_the_future)
+{
+	struct gossip_out a_out = {0}, b_out = {0};
+	struct gossip_time now = {1000, WALL_MS + 1000};
+	struct gossip_item good = an_item, bad = an_item;
+	struct gossip *a, *b;
+	const void *was;
+
+	two_nodes(&a, &b, &a_out, &b_out);
+	bad.id = SLICE("pbad");
+	bad.stamp = stamp_at(WALL_MS + 11000);
+	gossip_out_clear(&a_out);
+	gossip_out_clear(&b_out);
+	cr_assert_eq(gossip_put(a, &good, true, &was), KOVA_OK);
+	cr_assert_eq(gossip_put(a, &bad, true, &was), KOVA_OK);
+	gossip_step(a, now, NULL, &a_out);
+	deliver(b, now, 1, &a_out, &b_out);
+	cr_expect_geq(count(&b_out, GOSSIP_CAME), 1);
+	for (size_t i = 0; i < b_out.n; i++)
+		if (b_out.list[i].kind == GOSSIP_CAME)
+			cr_expect(slice_equal(b_out.list[i].item.id, good.id));
+	cr_expect_geq(gossip_counts(b)->skew, 1);
+	gossip_out_release(&a_out);
+	gossip_out_release(&b_out);
+	gossip_free(a);
+	gossip_free(b);
+}
+
+/* What is too large for a datagram is announced, and fetched by a stream. */
+Test(gossip, a_large_item_is_announced)
+{
+	static char text[4000];
+	struct gossip_out a_out = {0}, b_out = {0};
+	struct gossip_item big = an_item;
+	struct gossip_time now = {2000, WALL_MS + 2000};
+	struct gossip *a, *b;
+	const void *was;
+
+	two_nodes(&a, &b, &a_out, &b_out);
+	gossip_out_clear(&a_out);
+	gossip_out_clear(&b_out);
+	memset(text, 'x', sizeof text);
+	big.value = (struct slice){text, sizeof text};
+	cr_assert_eq(gossip_put(a, &big, true, &was), KOVA_OK);
+	gossip_step(a, now, NULL, &a_out);
+	deliver(b, now, 1, &a_out, &b_out);
+	cr_expect_eq(count(&b_out, GOSSIP_CAME), 0);
+	cr_expect_eq(count(&b_out, GOSSIP_PULL), 1);
+	gossip_out_release(&a_out);
+	gossip_out_release(&b_out);
+	gossip_free(a);
+	gossip_free(b);
+}
+
+/* A message that is wrong at its very end changes nothing. */
+Test(gossip, a_message_counts_whole_or_not_at_all)
+{
+	struct gossip_out a_out = {0}, b_out = {0};
+	struct gossip_time now = {1000, WALL_MS + 1000};
+	struct gossip *a, *b;
+	const void *was;
+	unsigned wrong = 0;
+
+	two_nodes(&a, &b, &a_out, &b_out);
+	gossip_out_clear(&a_out);
+	cr_assert_eq(gossip_put(a, &an_item, true, &was), KOVA_OK);
+	gossip_step(a, now, NULL, &a_out);
+	for (size_t i = 0; i < a_out.n; i++) {
+		struct gossip_output o = a_out.list[i];
+
+		for (size_t len = 0; o.kind == GOSSIP_SEND && len < o.len; len++) {
+			struct gossip_input input = {fixture_address(1),
+						     {a_out.bytes.ptr + o.at, len}};
+			uint64_t before = gossip_counts(b)->malformed;
+
+			gossip_out_clear(&b_out);
+			gossip_step(b, now, &input, &b_out);
+			wrong += gossip_counts(b)->malformed > before;
+			cr_expect_eq(count(&b_out, GOSSIP_CAME), 0, "%zu bytes", len);
+		}
+	}
+	cr_expect_gt(wrong, 50);
+	gossip_out_release(&a_out);
+	gossip_out_release(&b_out);
+	gossip_free(a);
+	gossip_free(b);
+}
