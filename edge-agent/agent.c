@@ -566,6 +566,8 @@ static void release(struct agent_life *l)
 	}
 	control_free(l->control);
 	auth_free(l->auth);
+	for (unsigned i = 0; l->workers != NULL && i < l->conf.threads; i++)
+		free(l->workers[i].sites);
 	outage_log_free(l->outages);
 	free(l->pools);
 	free(l->workers);

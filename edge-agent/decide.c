@@ -39,7 +39,7 @@ static void submit_give_back(struct request_state *s, const struct group *g,
 	if (s->durable != NULL)
 		durable_submit_unconfirmed(s->durable, g->slot, op, give_ignored, NULL);
 	else
-		region_submit(s->engine->region, g->slot, op, 0, give_ignored, NULL);
+		region_submit(s->site->region, g->slot, op, 0, give_ignored, NULL);
 }
 
 /* Gives back what the groups from `first` on were granted. */
@@ -94,8 +94,10 @@ static void count_pair(struct request_state *s, const struct request_pair *q, in
 static void count_decision(struct request_state *s)
 {
 	const struct request *r = &s->request;
-	int64_t now_ms = (int64_t)(region_now_us(s->engine->region) / 1000);
+	int64_t now_ms = (int64_t)(region_now_us(s->engine->own->region) / 1000);
 
+	s->engine->home.decisions++;
+	s->engine->home.far += s->asked_far;
 	for (uint8_t i = 0; i < r->n_pairs; i++)
 		if (r->answer.allowed || r->answer.policy[0] == '\0' ||
 		    slice_equal(r->pairs[i].policy, slice_of(r->answer.policy)))
@@ -471,16 +473,18 @@ static void ask_group(struct request_state *s, struct group *g, bool chained, un
 		op.kind = SCRIPT_PEEK;
 		op.receipt_key = (struct slice){0};
 	}
+	s->asked_far |= s->site->is_far;
 	if (s->durable != NULL)
 		durable_submit(s->durable, g->slot, &op, n_after, on_answer, g);
 	else
-		region_submit(s->engine->region, g->slot, &op, n_after, on_answer, g);
+		region_submit(s->site->region, g->slot, &op, n_after, on_answer, g);
 }
 
 static bool can_ask(const struct request_state *s, const struct group *g)
 {
-	return s->durable != NULL ? durable_up(s->durable, g->slot)
-				  : region_up(s->engine->region, g->slot);
+	if (s->durable != NULL)
+		return durable_up(s->durable, g->slot);
+	return s->site->region != NULL && region_up(s->site->region, g->slot);
 }
 
 /* All groups asked so far were granted. */

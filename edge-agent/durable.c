@@ -516,22 +516,8 @@ struct durable_health durable_health(const struct durable *d)
 void durable_count(const struct durable *d, struct redis_counters *redis,
 		   struct region_counters *region)
 {
-	if (d->region == NULL)
-		return;
-
-	const struct redis_counters r = redis_store_counters(d->store);
-	const struct region_counters n = region_counters(d->region);
-
-	redis->commands += r.commands;
-	redis->connects += r.connects;
-	redis->disconnects += r.disconnects;
-	redis->timeouts += r.timeouts;
-	redis->redirects += r.redirects;
-	redis->moves += r.moves;
-	region->calls += n.calls;
-	region->operations += n.operations;
-	region->out_of_step += n.out_of_step;
-	region->script_loads += n.script_loads;
+	if (d->region != NULL)
+		region_count(d->region, redis, region);
 }
 
 /* ---- Life ---- */

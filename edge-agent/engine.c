@@ -13,63 +13,91 @@
 #include "leases.h"
 #include "usage.h"
 
+static void durables_prepare_all(struct engine *e)
+{
+	for (unsigned i = 0; i < e->n_sites; i++)
+		if (e->sites[i].region != NULL)
+			durables_prepare(e->sites[i].durables, control_catalogue(e->control));
+}
+
 static void on_catalogue_changed(void *data)
 {
 	struct engine *e = data;
 
 	leases_return_all(e->leases);
-	durables_prepare(e->durables, control_catalogue(e->control));
+	durables_prepare_all(e);
 	waiters_wake(e->waiters, (struct slice){0}, (struct slice){0});
 }
 
-static void on_durable_changed(bool up, void *data)
+/* All stores are taken; false: one of the sites could not be made. */
+static bool open_sites(struct engine *e, struct engine_sites sites)
 {
-	if (up)
-		engine_store_up(data);
-	else
-		engine_store_down(data);
+	bool opened = e->sites != NULL;
+
+	for (unsigned i = 0; i < sites.n; i++) {
+		const struct site *first = e->first != NULL ? &e->first->sites[i] : NULL;
+
+		if (opened)
+			opened = site_open(&e->sites[i], e, &sites.of[i], i != sites.own, first);
+		else if (sites.of[i].store != NULL)
+			redis_store_close(sites.of[i].store, NULL, NULL);
+	}
+	return opened;
 }
 
-struct engine *engine_new(uv_loop_t *loop, struct control *control, struct redis_store *store,
-			  const struct redis_conf *conf, struct engine_place place)
+static void ignore_closed(void *data)
 {
+	(void)data;
+}
+
+static void discard(struct engine *e)
+{
+	for (unsigned i = 0; e->sites != NULL && i < e->n_sites; i++)
+		site_close(&e->sites[i], e->first == NULL, ignore_closed, NULL);
+	if (e->first == NULL) {
+		heartbeat_stop(e->heartbeat);
+		outage_free(e->outage);
+	}
+	waiters_free(e->waiters);
+	leases_free(e->leases);
+	usage_free(e->usage);
+	free(e->sites);
+	free(e);
+}
+
+struct engine *engine_new(uv_loop_t *loop, struct control *control, struct engine_sites sites,
+			  struct engine_place place)
+{
+	struct redis_store *store = sites.of[sites.own].store;
 	struct engine *e = calloc(1, sizeof *e);
 
-	if (e == NULL)
+	if (e == NULL) {
+		open_sites(&(struct engine){0}, sites);
 		return NULL;
+	}
 	e->loop = loop;
 	e->control = control;
 	e->n_states_max = ENGINE_REQUESTS_MAX;
-	e->usage = usage_new(USAGE_KEYS);
 	e->first = place.first;
 	e->index = place.index;
 	e->loops = place.loops;
+	e->n_sites = sites.n;
+	e->homes = sites.homes;
+	e->usage = usage_new(USAGE_KEYS);
 	e->outage = e->first != NULL ? e->first->outage : outage_new();
 	e->leases = leases_new(e);
-	if (e->usage != NULL && e->outage != NULL && e->leases != NULL)
-		e->waiters = waiters_new(e);
-	if (e->waiters != NULL)
-		e->durables = durables_new(loop, conf, on_durable_changed, e);
-	if (e->durables != NULL)
-		e->heartbeat =
-			e->first != NULL ? e->first->heartbeat : heartbeat_start(loop, store);
-	if (e->heartbeat != NULL)
-		e->region = region_new(loop, store, conf);
-	if (e->region == NULL) {
-		if (e->first == NULL) {
-			heartbeat_stop(e->heartbeat);
-			outage_free(e->outage);
-		}
-		durables_free(e->durables);
-		waiters_free(e->waiters);
-		leases_free(e->leases);
-		usage_free(e->usage);
-		free(e);
+	e->waiters = e->leases != NULL ? waiters_new(e) : NULL;
+	e->heartbeat = e->first != NULL ? e->first->heartbeat
+					: heartbeat_start(loop, store, HEARTBEAT_REGION);
+	if (e->usage != NULL && e->outage != NULL && e->waiters != NULL && e->heartbeat != NULL)
+		e->sites = calloc(sites.n, sizeof *e->sites);
+	if (!open_sites(e, sites)) {
+		discard(e);
 		return NULL;
 	}
-	region_share(e->region, e->loops);
+	e->own = &e->sites[sites.own];
 	control_on_change(control, on_catalogue_changed, e);
-	durables_prepare(e->durables, control_catalogue(control));
+	durables_prepare_all(e);
 	return e;
 }
 
@@ -85,12 +113,15 @@ struct leases_counters engine_leases_counters(const struct engine *e)
 
 bool engine_has_started(const struct engine *e)
 {
-	return durables_have_started(e->durables);
+	for (unsigned i = 0; i < e->n_sites; i++)
+		if (e->sites[i].region != NULL && !durables_have_started(e->sites[i].durables))
+			return false;
+	return true;
 }
 
-void engine_store_up(struct engine *e)
+void engine_store_up(struct engine *e, unsigned site)
 {
-	outage_ended(e->outage, e);
+	outage_ended(e->outage, &e->sites[site]);
 }
 
 void engine_store_down(struct engine *e)
@@ -108,7 +139,10 @@ void engine_drain(struct engine *e)
 
 bool engine_is_idle(const struct engine *e)
 {
-	return e->n_in_progress == 0 && region_is_idle(e->region) && durables_are_idle(e->durables);
+	for (unsigned i = 0; i < e->n_sites; i++)
+		if (!site_is_idle(&e->sites[i]))
+			return false;
+	return e->n_in_progress == 0;
 }
 
 static void on_part_closed(void *data)
@@ -133,6 +167,7 @@ static void on_part_closed(void *data)
 		free(s);
 	}
 	buf_release(&e->names);
+	free(e->sites);
 	free(e);
 	if (on_closed != NULL)
 		on_closed(closed_data);
@@ -140,18 +175,22 @@ static void on_part_closed(void *data)
 
 void engine_close(struct engine *e, void (*on_closed)(void *data), void *data)
 {
-	e->parts_open = 2;
+	for (unsigned i = 0; i < e->n_sites; i++)
+		e->parts_open += site_parts(&e->sites[i]);
 	e->on_closed = on_closed;
 	e->closed_data = data;
 	engine_drain(e);
 	e->closing = true;
 	control_on_change(e->control, NULL, NULL);
 	leases_stop(e->leases);
-	/* What is still asked of the store ends now, and its end needs all other parts. */
-	durables_close(e->durables, on_part_closed, e);
-	region_close(e->region, on_part_closed, e);
 	if (e->first == NULL)
 		heartbeat_stop(e->heartbeat);
+	/* What is still asked of the stores ends now, and its end needs all other parts. The last of them may free it. */
+	struct site *sites = e->sites;
+	bool is_first = e->first == NULL;
+
+	for (unsigned i = e->n_sites; i-- > 0;)
+		site_close(&sites[i], is_first, on_part_closed, e);
 }
 
 void engine_random(struct engine *e, unsigned char *ret_bytes, size_t len)
@@ -166,26 +205,39 @@ void engine_random(struct engine *e, unsigned char *ret_bytes, size_t len)
 	memcpy(ret_bytes, e->random_pool + e->random_left, len);
 }
 
+static void count_stores(const struct engine *e, struct redis_counters *ret_redis,
+			 struct region_counters *ret_region)
+{
+	*ret_redis = (struct redis_counters){0};
+	*ret_region = (struct region_counters){0};
+	for (unsigned i = 0; i < e->n_sites; i++)
+		if (e->sites[i].region != NULL) {
+			region_count(e->sites[i].region, ret_redis, ret_region);
+			durables_count(e->sites[i].durables, ret_redis, ret_region);
+		}
+}
+
 struct redis_counters engine_redis_counters(const struct engine *e)
 {
-	struct redis_counters redis = redis_store_counters(region_store(e->region));
-	struct region_counters region = {0};
+	struct redis_counters redis;
+	struct region_counters region;
 
-	durables_count(e->durables, &redis, &region);
+	count_stores(e, &redis, &region);
 	return redis;
 }
 
-const struct region_clock *engine_clock(const struct engine *e)
+const struct region_clock *engine_clock(const struct engine *e, unsigned i)
 {
-	return region_clock(e->region);
+	return i < e->n_sites && e->sites[i].region != NULL ? region_clock(e->sites[i].region)
+							    : NULL;
 }
 
 struct region_counters engine_region_counters(const struct engine *e)
 {
-	struct redis_counters redis = {0};
-	struct region_counters region = region_counters(e->region);
+	struct redis_counters redis;
+	struct region_counters region;
 
-	durables_count(e->durables, &redis, &region);
+	count_stores(e, &redis, &region);
 	return region;
 }
 
@@ -201,19 +253,48 @@ uint64_t engine_outage_full(const struct engine *e)
 	return e->first == NULL ? outage_full(e->outage) : 0;
 }
 
+static void count_shards(const struct redis_store *store, unsigned *ret_shards, unsigned *ret_up)
+{
+	*ret_shards = redis_store_shards(store);
+	*ret_up = 0;
+	for (unsigned i = 0; i < *ret_shards; i++)
+		*ret_up += redis_store_up(store, i);
+	if (*ret_up == *ret_shards && !redis_store_is_whole(store))
+		++*ret_shards; /* the slots that nobody serves */
+}
+
 struct engine_health engine_health(const struct engine *e)
 {
-	const struct redis_store *store = region_store(e->region);
-	const struct durable_health durable = durables_health(e->durables);
-	struct engine_health h = {.shards = redis_store_shards(store),
-				  .durable_shards = durable.shards,
-				  .durable_shards_up = durable.shards_up,
-				  .waiters = waiters_count(e->waiters),
+	struct engine_health h = {.waiters = waiters_count(e->waiters),
 				  .requests = e->n_in_progress};
 
-	for (unsigned i = 0; i < h.shards; i++)
-		h.shards_up += redis_store_up(store, i);
-	if (h.shards_up == h.shards && !redis_store_is_whole(store))
-		h.shards++; /* the slots that nobody serves */
+	count_shards(region_store(e->own->region), &h.shards, &h.shards_up);
+	for (unsigned i = 0; i < e->n_sites; i++)
+		if (e->sites[i].region != NULL) {
+			const struct durable_health durable = durables_health(e->sites[i].durables);
+
+			h.durable_shards += durable.shards;
+			h.durable_shards_up += durable.shards_up;
+		}
 	return h;
+}
+
+struct site_health engine_site_health(const struct engine *e, unsigned i)
+{
+	struct site_health h = {0};
+
+	if (i >= e->n_sites || !e->sites[i].is_far)
+		return h;
+	h.name = e->sites[i].name;
+	if (e->sites[i].region != NULL)
+		count_shards(region_store(e->sites[i].region), &h.shards, &h.shards_up);
+	return h;
+}
+
+struct home_counters engine_home_counters(const struct engine *e)
+{
+	struct home_counters n = e->home;
+
+	n.far += leases_counters(e->leases).far;
+	return n;
 }

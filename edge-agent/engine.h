@@ -9,6 +9,7 @@
  *   leases.c   what is decided in memory, from permits that were leased
  *   outage.c   the verdict when the store can't be asked
  *   usage.c    what each key consumed
+ *   site.c     each region's Redis
  *   durables.c, durable.c, confirm.c  regions whose answers count only when what they wrote is safe
  */
 #pragma once
@@ -19,13 +20,13 @@
 
 #include "catalogue.h"
 #include "core/buf.h"
+#include "core/rendezvous.h"
 #include "core/script.h"
 #include "core/timer_heap.h"
-#include "durables.h"
 #include "policy_stats.h"
 #include "receipt.h"
-#include "region.h"
 #include "request.h"
+#include "site.h"
 
 struct control;
 struct usage;
@@ -83,7 +84,8 @@ struct request_state {
 	struct engine *engine;
 	struct request_state *next_free;
 
-	struct durable *durable;     /* NULL: the engine's region answers */
+	struct site *site;       /* whose limits they are: where its keys are at home, or here */
+	struct durable *durable; /* NULL: the site's region answers */
 	struct catalogue *catalogue; /* referenced while checks point into it */
 	struct check_ref *checks;    /* owned unless checks_inline */
 	uint16_t n_checks, cap_checks;
@@ -93,6 +95,7 @@ struct request_state {
 	bool asking_first; /* several groups: all others were granted, the first is being asked */
 	bool looking_up; /* the first group is being asked for the id: another refused, or others wait */
 	bool in_progress, abandoned, has_waited, wants_permit;
+	bool asked_far; /* another region was asked for it */
 	uint8_t edge_tries;
 
 	char *text; /* owned unless text_inline: the bytes that the request's slices point to */
@@ -118,20 +121,23 @@ struct engine {
 	uv_loop_t *loop;
 	unsigned index, loops; /* which loop of how many, from 0 on */
 	struct control *control;
-	struct region *region;
-	struct durables *durables;
+	struct site *sites; /* owned; of all regions, in the order of their names */
+	unsigned n_sites;   /* 1: there are no others */
+	const struct rendezvous_site *homes; /* borrowed; NULL: there are no `regions` */
+	struct site *own;
 	struct waiters *waiters;
 	struct usage *usage;
 	const struct engine *first;  /* NULL: this is it. The first owns: */
 	struct outage *outage;       /* shared by all loops */
-	struct heartbeat *heartbeat; /* likewise */
+	struct heartbeat *heartbeat; /* likewise; of the agents of this region */
 	struct leases *leases;
 	struct request_state *free_states;
 	unsigned n_states, n_states_max; /* made so far; the bound */
 	unsigned n_in_progress;
+	struct home_counters home;
 	bool draining;       /* nobody may begin, or begin to wait */
 	bool closing;        /* the store can't be asked any more */
-	unsigned parts_open; /* closing: the region, the durable ones */
+	unsigned parts_open; /* closing: of the sites */
 	void (*on_closed)(void *data);
 	void *closed_data;
 
@@ -193,6 +199,9 @@ enum resolution {
 enum resolution resolve(struct request_state *s);
 void resolve_release(struct request_state *s);
 
+/* Whether the key of a pair is at home in another region, and its policy has its limits kept there. */
+bool resolve_is_far(const struct engine *e, const struct request_pair *q);
+
 /* Builds the operation of `g`; its checks and names are the engine's scratch until the next call.
  * false: out of memory. */
 bool resolve_operation(struct request_state *s, struct group *g, struct script_op *ret_op);
@@ -236,5 +245,5 @@ void outage_free(struct outage *o);
 void outage_decide(struct request_state *s);
 /* How often a key was refused because OUTAGE_KEYS others were in use. */
 uint64_t outage_full(struct outage *o);
-/* The store answers `e` again: the next outage begins anew. */
-void outage_ended(struct outage *o, struct engine *e);
+/* The store of `site` answers again: the next outage begins anew. */
+void outage_ended(struct outage *o, const struct site *site);

@@ -5,11 +5,11 @@
 
 #include "core/bytes.h"
 #include "leases.h"
-#include "region.h"
+#include "site.h"
 
 struct control;
 struct engine;
-struct redis_store;
+struct rendezvous_site;
 
 enum { ENGINE_REQUESTS_MAX = 65536 };
 
@@ -20,19 +20,23 @@ struct engine_place {
 	unsigned index, loops;
 };
 
-/*
- * `store` is owned from here on; `control` is borrowed, and so are the texts of `conf`, by which more connections to the
- * same Redis are made. NULL: out of memory.
- */
-struct engine *engine_new(uv_loop_t *loop, struct control *control, struct redis_store *store,
-			  const struct redis_conf *conf, struct engine_place place);
+/* The regions as the engine reaches them; without `regions` one without a name. */
+struct engine_sites {
+	const struct site_source *of; /* in the order of their names */
+	unsigned n, own;
+	const struct rendezvous_site *homes; /* likewise; borrowed for good; NULL: no `regions` */
+};
+
+/* The stores are owned from here on, whatever becomes of it; `control` is borrowed. NULL: out of memory. */
+struct engine *engine_new(uv_loop_t *loop, struct control *control, struct engine_sites sites,
+			  struct engine_place place);
 
 /* Its connections are there, or it is known that they are not, beside the store's own. */
 bool engine_has_started(const struct engine *e);
 
-/* A shard of the store answers again. */
-void engine_store_up(struct engine *e);
-/* A shard can't be asked: those who wait for it are answered at once, by each policy's on_outage. */
+/* A shard of the store of site number `site` answers again. */
+void engine_store_up(struct engine *e, unsigned site);
+/* A shard of some store can't be asked: those who wait for it are answered at once, by each policy's on_outage. */
 void engine_store_down(struct engine *e);
 
 /* Answers everybody who waits; new requests are refused from now on. */
@@ -48,8 +52,8 @@ void engine_close(struct engine *e, void (*on_closed)(void *data), void *data);
 struct redis_counters engine_redis_counters(const struct engine *e);
 struct leases_counters engine_leases_counters(const struct engine *e);
 struct region_counters engine_region_counters(const struct engine *e);
-/* The clocks of its region; borrowed. */
-const struct region_clock *engine_clock(const struct engine *e);
+/* The clocks of site number `i`; borrowed; NULL: there is no such site, or it can't be reached. */
+const struct region_clock *engine_clock(const struct engine *e, unsigned i);
 /* Refusals in an outage because too many keys were asked for to keep them apart; told by the first engine for all. */
 uint64_t engine_outage_full(const struct engine *e);
 
@@ -60,3 +64,12 @@ struct engine_health {
 	uint64_t waiters, requests;                 /* in progress */
 };
 struct engine_health engine_health(const struct engine *e);
+
+/* Another region's Redis, as number `i` of the sites; its name is NULL: there is no such site, or it is the own one. */
+struct site_health {
+	const char *name; /* borrowed */
+	unsigned shards, shards_up;
+};
+struct site_health engine_site_health(const struct engine *e, unsigned i);
+
+struct home_counters engine_home_counters(const struct engine *e);

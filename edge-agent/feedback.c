@@ -32,8 +32,8 @@ enum request_error feedback_check(struct request_state *s, const char **ret_mess
 	f->hold_us = 0;
 	judge(f, f->retry_after.ptr != NULL);
 	if (f->retry_after.ptr != NULL)
-		status = retry_after_parse(f->retry_after, region_now_us(s->engine->region),
-					   &f->hold_us);
+		status =
+			retry_after_parse(f->retry_after, site_now_us(s->engine->own), &f->hold_us);
 	f->retry_after = (struct slice){0}; /* borrowed no longer */
 	if (status == KOVA_EPROTO) {
 		*ret_message = "retry-after must be a number of seconds, decimals allowed, or an "

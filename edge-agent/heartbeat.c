@@ -11,15 +11,15 @@
 
 enum { PERIODS = HEARTBEAT_LATELY_MS / HEARTBEAT_MS, FIRST_MS = 100 };
 
-static const struct slice agents_key = {"k:agents", 8};
-
 struct heartbeat {
 	uv_timer_t timer;
 	struct redis_store *store;
+	struct slice key;
 	struct buf command;
 	unsigned seen[PERIODS]; /* a ring: the count of each of the last periods */
 	unsigned at;
-	atomic_uint most; /* of `seen`; the only thing that other loops read */
+	atomic_uint most;  /* of `seen`; the only thing that other loops read */
+	atomic_bool heard; /* likewise */
 	bool calling, timer_closed;
 };
 
@@ -49,6 +49,7 @@ static void on_reply(kova_status status, const struct redisReply *reply, void *d
 	h->calling = false;
 	if (status == KOVA_OK && reply->type == REDIS_REPLY_INTEGER && reply->integer > 0) {
 		count(h, (unsigned)reply->integer);
+		atomic_store_explicit(&h->heard, true, memory_order_relaxed);
 		uv_timer_set_repeat(&h->timer, HEARTBEAT_MS);
 	}
 	free_when_idle(h);
@@ -65,7 +66,7 @@ static void on_timer(uv_timer_t *t)
 	h->at = (h->at + 1) % PERIODS;
 	count(h, last);
 	h->calling = true;
-	redis_store_call(h->store, keyspace_slot(agents_key), buf_slice(&h->command), on_reply, h);
+	redis_store_call(h->store, keyspace_slot(h->key), buf_slice(&h->command), on_reply, h);
 }
 
 /* Not unguessable, only unlike any other agent's. */
@@ -83,7 +84,7 @@ static bool write_command(struct heartbeat *h)
 	resp_write_bulk(&h->command, SLICE("EVAL"));
 	resp_write_bulk(&h->command, (struct slice){lua_heartbeat.body, lua_heartbeat.len});
 	resp_write_bulk(&h->command, SLICE("1"));
-	resp_write_bulk(&h->command, agents_key);
+	resp_write_bulk(&h->command, h->key);
 	resp_write_bulk(&h->command, slice_of(name));
 	resp_write_bulk(&h->command, slice_of(silent));
 	buf_add(&h->command, "", 1); /* hiredis reads a command as a text that ends */
@@ -99,16 +100,20 @@ static void on_timer_closed(uv_handle_t *t)
 	free_when_idle(h);
 }
 
-struct heartbeat *heartbeat_start(uv_loop_t *loop, struct redis_store *store)
+struct heartbeat *heartbeat_start(uv_loop_t *loop, struct redis_store *store, struct slice key)
 {
 	struct heartbeat *h = calloc(1, sizeof *h);
 
-	if (h == NULL || !write_command(h)) {
+	if (h == NULL)
+		return NULL;
+	h->store = store;
+	h->key = key;
+	if (!write_command(h)) {
 		free(h);
 		return NULL;
 	}
-	h->store = store;
 	atomic_init(&h->most, 1);
+	atomic_init(&h->heard, false);
 	uv_timer_init(loop, &h->timer);
 	h->timer.data = h;
 	/* Until it was heard once: an agent that thinks it is alone would take all of a limit. */
@@ -126,4 +131,9 @@ void heartbeat_stop(struct heartbeat *h)
 unsigned heartbeat_agents(const struct heartbeat *h)
 {
 	return atomic_load_explicit(&h->most, memory_order_relaxed);
+}
+
+bool heartbeat_was_heard(const struct heartbeat *h)
+{
+	return atomic_load_explicit(&h->heard, memory_order_relaxed);
 }

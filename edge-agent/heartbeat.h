@@ -4,8 +4,10 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <uv.h>
 
+#include "core/bytes.h"
 #include "io/redis_store.h"
 
 enum {
@@ -16,10 +18,17 @@ enum {
 
 struct heartbeat;
 
-/* `store` is borrowed and outlives it. NULL: out of memory. */
-struct heartbeat *heartbeat_start(uv_loop_t *loop, struct redis_store *store);
+/* The agents of the region. */
+#define HEARTBEAT_REGION ((struct slice){"k:agents", 8})
+
+/*
+ * `store` is borrowed and outlives it. `key`, borrowed likewise: of those who are counted together. NULL: out of memory.
+ */
+struct heartbeat *heartbeat_start(uv_loop_t *loop, struct redis_store *store, struct slice key);
 /* The memory goes when its timer is closed and no call is in flight. */
 void heartbeat_stop(struct heartbeat *h);
 
 /* The most agents seen lately, this one included: at least 1. From any thread. */
 unsigned heartbeat_agents(const struct heartbeat *h);
+/* Whether Redis has ever said. From any thread. */
+bool heartbeat_was_heard(const struct heartbeat *h);

@@ -2,8 +2,9 @@
  * A lease is asked for and comes, or does not; it goes back. An answer that nobody has a use for any more (the catalogue
  * changed, the key is held) goes back as well.
  */
-#include "heartbeat.h"
 #include "leases_own.h"
+
+enum { FAR_WORTH_TRIPS = 3 }; /* a lease that lasts for less is half over when it comes */
 
 /* ---- Returns ---- */
 
@@ -19,7 +20,7 @@ static void on_returned(kova_status status, const struct script_answer *answer, 
 static void submit(struct leases *w, struct request_state *s, struct script_op *op)
 {
 	w->counters.in_flight++;
-	region_submit(w->engine->region, s->groups[0].slot, op, 0, on_returned, w);
+	region_submit(s->site->region, s->groups[0].slot, op, 0, on_returned, w);
 }
 
 /* No two leases of a key that this agent has at a time end at the same instant: that names them. */
@@ -88,7 +89,8 @@ static uint64_t wanted(struct leases *w, const struct lease_entry *e, uint64_t t
 	uint64_t now_us = leases_now_us(w), least = UINT64_MAX;
 	uint64_t rate = lease_demand_rate(&e->demand, now_us);
 
-	if (!t->leases || (t->only_busy && !lease_demand_is_busy(&e->demand, now_us)))
+	if (!t->leases || ttl_us < FAR_WORTH_TRIPS * site_round_trip_us(t->site) ||
+	    (t->only_busy && !lease_demand_is_busy(&e->demand, now_us)))
 		return 0;
 	for (uint16_t i = 0; i < t->n_checks; i++) {
 		uint64_t size = lease_size(rate, ttl_us, t->policy->lease.max,
@@ -126,7 +128,7 @@ static void submit_lease(struct leases *w, struct lease_rare *rare, struct reque
 	put_id(w, rare->sent_us + rare->ttl_us, &op);
 	rare->asking = true;
 	w->counters.in_flight++;
-	region_submit(w->engine->region, s->groups[0].slot, &op, 0, on_lease, rare);
+	region_submit(s->site->region, s->groups[0].slot, &op, 0, on_lease, rare);
 }
 
 /* The limits that bind the key may have changed with time (an override's end). */
@@ -144,8 +146,9 @@ static bool has_these_terms(struct leases *w, struct lease_entry *e, const struc
 
 bool entry_ask(struct leases *w, struct lease_entry *e, uint64_t cost)
 {
-	uint32_t sharers = heartbeat_agents(w->engine->heartbeat) * w->engine->loops;
-	uint64_t ttl_us = lease_jitter(e->terms->policy->lease.ttl_us, leases_random(w));
+	const struct lease_terms *t = e->terms;
+	uint32_t sharers = site_agents(t->site, t->policy->scope == SCOPE_HOME) * w->engine->loops;
+	uint64_t ttl_us = lease_jitter(lease_ttl_us(e), leases_random(w));
 	uint64_t amount = wanted(w, e, ttl_us, sharers);
 	struct request_state *s = NULL;
 
@@ -153,7 +156,8 @@ bool entry_ask(struct leases *w, struct lease_entry *e, uint64_t cost)
 		s = leases_key_request(w, lease_entry_policy(e), lease_entry_key(e), cost);
 	if (s == NULL)
 		return false;
-	if (region_up(w->engine->region, s->groups[0].slot) && has_these_terms(w, e, s)) {
+	if (s->site->region != NULL && region_up(s->site->region, s->groups[0].slot) &&
+	    has_these_terms(w, e, s)) {
 		struct lease_rare *rare = e->rare;
 
 		/* Read before the request leaves, after those that it is asked for were read. */

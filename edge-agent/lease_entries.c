@@ -27,7 +27,7 @@ struct lease_rare *entry_rare(struct leases *w, struct lease_entry *e)
 
 void entry_count(struct leases *w, struct lease_entry *e)
 {
-	int64_t now_ms = (int64_t)(region_now_us(w->engine->region) / 1000);
+	int64_t now_ms = (int64_t)(site_now_us(w->engine->own) / 1000);
 	struct slice policy = lease_entry_policy(e), key = lease_entry_key(e);
 	struct usage *u = w->engine->usage;
 
@@ -146,13 +146,20 @@ static bool entry_renew(struct leases *w, struct lease_entry *e)
 	return true;
 }
 
+static uint64_t far_leaps(const struct site *s)
+{
+	return s->is_far && s->region != NULL ? region_clock_leaps(s->region) : 0;
+}
+
 /* Leases and refusals from before a leap of a clock, Redis's or ours, are not relied on. */
 static void watch_clocks(struct leases *w)
 {
 	uint64_t leaps;
 
 	leases_now_us(w);
-	leaps = w->clock.wall_leaps + region_clock_leaps(w->engine->region);
+	leaps = w->clock.wall_leaps + region_clock_leaps(w->engine->own->region);
+	for (unsigned i = 0; w->engine->n_sites > 1 && i < w->engine->n_sites; i++)
+		leaps += far_leaps(&w->engine->sites[i]);
 	if (leaps != w->leaps)
 		leases_return_all(w);
 	w->leaps = leaps;
@@ -165,7 +172,8 @@ struct lease_entry *entry_asked(struct leases *w, const struct request_pair *q)
 
 	watch_clocks(w);
 	e = lease_table_find(&w->table, hash, q->policy, q->key);
-	if (e == NULL && lease_heat_add(&w->heat, hash, leases_now_us(w), q->cost))
+	if (e == NULL && (lease_heat_add(&w->heat, hash, leases_now_us(w), q->cost) ||
+			  resolve_is_far(w->engine, q)))
 		e = entry_new(w, hash, q->policy, q->key);
 	if (e == NULL || !entry_renew(w, e))
 		return NULL;
@@ -280,7 +288,9 @@ static uint64_t at_most(uint64_t us, uint64_t most_us)
 /* How long before a lease's end what is left goes back. */
 static uint64_t early_us(const struct lease_entry *e)
 {
-	return at_most(RETURN_BEFORE_US, e->terms->policy->lease.ttl_us / 10);
+	uint64_t trip_us = site_round_trip_us(e->terms->site);
+
+	return at_most(RETURN_BEFORE_US + trip_us, lease_ttl_us(e) / (trip_us > 0 ? 4 : 10));
 }
 
 static void on_timer(uv_timer_t *t);
@@ -289,7 +299,7 @@ static void on_timer(uv_timer_t *t);
 static void due(struct leases *w, struct lease_entry *e, uint64_t at_us)
 {
 	/* Should it get a lease, it must be looked at before that ends. */
-	uint64_t look_us = at_most(LOOK_US, e->terms->policy->lease.ttl_us / 2);
+	uint64_t look_us = at_most(LOOK_US, lease_ttl_us(e) / 2);
 
 	if (at_us < leases_now_us(w) + look_us && e->granted == 0)
 		at_us = leases_now_us(w) + look_us;

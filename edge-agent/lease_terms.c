@@ -30,15 +30,29 @@ static bool is_large(const struct limit *l)
 
 static bool may_lease(const struct request_state *s)
 {
-	if (s->n_checks > CHECKS_MAX || s->durable != NULL)
+	if (s->n_checks > CHECKS_MAX || s->durable != NULL || s->site->region == NULL)
 		return false;
 	for (uint16_t i = 0; i < s->n_checks; i++) {
 		const struct check_ref *ref = &s->checks[i];
 
-		if (!has_leases(ref) || (ref->policy->lease.automatic && !is_large(ref->limit)))
+		if (!has_leases(ref) ||
+		    (ref->policy->lease.automatic && !s->site->is_far && !is_large(ref->limit)))
 			return false;
 	}
 	return true;
+}
+
+static uint64_t ttl_max_us(const struct request_state *s)
+{
+	uint64_t least_us = UINT64_MAX;
+
+	for (uint16_t i = 0; i < s->n_checks; i++) {
+		const struct limit *l = s->checks[i].limit;
+
+		if (l->algorithm == ALGORITHM_SLIDING_WINDOW && l->per_us / 2 < least_us)
+			least_us = l->per_us / 2;
+	}
+	return least_us;
 }
 
 static struct lease_terms **list_of(struct lease_terms_table *t, const struct limit *last)
@@ -49,7 +63,7 @@ static struct lease_terms **list_of(struct lease_terms_table *t, const struct li
 static bool are_those_of(const struct lease_terms *terms, const struct request_state *s)
 {
 	if (terms->catalogue != s->catalogue || terms->policy != s->checks[0].policy ||
-	    terms->n_checks != s->n_checks)
+	    terms->site != s->site || terms->n_checks != s->n_checks)
 		return false;
 	for (uint16_t i = 0; i < s->n_checks; i++)
 		if (terms->checks[i].limit != s->checks[i].limit)
@@ -65,8 +79,10 @@ static struct lease_terms *terms_new(const struct request_state *s)
 		return NULL;
 	terms->catalogue = catalogue_ref(s->catalogue);
 	terms->policy = s->checks[0].policy;
+	terms->site = s->site;
 	terms->leases = may_lease(s);
-	terms->only_busy = terms->policy->lease.automatic;
+	terms->only_busy = terms->policy->lease.automatic && !s->site->is_far;
+	terms->ttl_max_us = ttl_max_us(s);
 	terms->n_checks = s->n_checks;
 	for (uint16_t i = 0; i < s->n_checks; i++)
 		terms->checks[i] =

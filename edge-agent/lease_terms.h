@@ -9,9 +9,12 @@ struct lease_terms {
 	struct lease_terms *next;    /* in its list */
 	struct catalogue *catalogue; /* referenced; the rest points into it */
 	const struct policy *policy;
+	const struct site *site; /* where the limits are */
 	size_t refs;
 	bool leases;    /* may be decided from a lease ... */
 	bool only_busy; /* ... if it is busy: lease_demand_is_busy() */
+	uint64_t
+		ttl_max_us; /* of a lease in another region: a window's permits count until its end and longer */
 	uint16_t n_checks;
 	struct lease_check {
 		const struct limit *limit;

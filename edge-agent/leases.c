@@ -52,11 +52,22 @@ static bool remembers_refusal(struct leases *w, const struct lease_entry *e, uin
 	       lease_refusal_is_believed(&e->rare->refusal, leases_instant(w), cost);
 }
 
+/* On a long way the next lease is asked for while there are enough for as long as that takes, twice over. */
+static bool renews_far(struct leases *w, const struct lease_entry *e)
+{
+	uint64_t ahead_us = 2 * site_round_trip_us(e->terms->site);
+	uint64_t rate = lease_demand_rate(&e->demand, w->clock.now_us);
+
+	return lease_renews_ahead(e->left, e->granted, e->ends_us - w->clock.now_us,
+				  rate * ahead_us / 1000000, ahead_us);
+}
+
 static void renew_early(struct leases *w, struct lease_entry *e)
 {
 	if (e->granted > 0 && !e->scarce && !entry_asks(e) &&
-	    lease_renews(e->left, e->granted, e->ends_us - w->clock.now_us,
-			 e->terms->policy->lease.ttl_us, leases_random(w)))
+	    (lease_renews(e->left, e->granted, e->ends_us - w->clock.now_us, lease_ttl_us(e),
+			  leases_random(w)) ||
+	     (e->terms->site->is_far && renews_far(w, e))))
 		entry_ask(w, e, 1);
 }
 
@@ -80,8 +91,7 @@ static void answer_granted(struct leases *w, const struct lease_entry *e, struct
 {
 	uint64_t lease_us = e->ends_us > w->clock.now_us ? e->ends_us - w->clock.now_us : 0;
 
-	lease_answer_granted(a, shown_ref(e), remaining(e), lease_us,
-			     region_now_us(w->engine->region));
+	lease_answer_granted(a, shown_ref(e), remaining(e), lease_us, site_now_us(w->engine->own));
 }
 
 static void answer_refused(struct leases *w, struct lease_entry *e, struct request_state *s,
@@ -164,6 +174,19 @@ static bool refuse_all(struct leases *w, struct request_state *s, struct lease_e
 	return longest >= 0;
 }
 
+/* Whether two are known to be kept in two regions. */
+static bool are_apart(struct lease_entry *const *entry, uint8_t n)
+{
+	const struct site *site = NULL;
+
+	for (uint8_t i = 0; i < n; i++) {
+		if (entry[i] != NULL && site != NULL && entry[i]->terms->site != site)
+			return true;
+		site = entry[i] != NULL ? entry[i]->terms->site : site;
+	}
+	return false;
+}
+
 /* From all leases or from none. */
 static enum lease_verdict try_all(struct leases *w, struct request_state *s)
 {
@@ -173,6 +196,8 @@ static enum lease_verdict try_all(struct leases *w, struct request_state *s)
 
 	for (uint8_t i = 0; i < r->n_pairs; i++)
 		entry[i] = entry_asked(w, &r->pairs[i]);
+	if (are_apart(entry, r->n_pairs))
+		return LEASE_NONE;
 	for (uint8_t i = 0; i < r->n_pairs; i++) {
 		has[i] = entry[i] != NULL && entry_has(w, entry[i], cost_so_far(r, entry, i));
 		all = all && has[i];
@@ -236,13 +261,16 @@ static void serve(struct leases *w, struct lease_entry *e, struct request_state 
 	uint64_t cost = s->request.pairs[0].cost;
 
 	leases_leave(s);
+	s->asked_far = e->terms->site->is_far;
 	if (entry_has(w, e, cost)) {
 		spend(w, e, cost);
 		w->counters.decisions++;
+		w->counters.far += s->asked_far;
 		answer_granted(w, e, &s->request.answer);
 		request_decided(s);
 	} else if (s->request.wait_ms == 0 && remembers_refusal(w, e, cost)) {
 		answer_refused(w, e, s, cost);
+		w->counters.far += s->asked_far;
 		request_decided(s);
 	} else if (s->request.wait_ms == 0 && s->leases_missed < LEASES_MISSED_MAX &&
 		   (entry_asks(e) || entry_ask(w, e, cost))) {
@@ -279,6 +307,7 @@ bool entry_serve_first(struct leases *w, struct lease_entry *e, uint64_t amount)
 	leases_leave(s);
 	count_admitted(w, e, amount);
 	w->counters.decisions++;
+	w->counters.far += e->terms->site->is_far;
 	answer_granted(w, e, &s->request.answer);
 	request_decided(s);
 	return true;

@@ -70,6 +70,7 @@ void leases_return_all(struct leases *w);
 
 struct leases_counters {
 	uint64_t decisions; /* made here, refusals included */
+	uint64_t far;       /* of those, for which another region was asked */
 	uint64_t granted;   /* leases */
 	uint64_t returned;  /* leases of which something went back */
 	uint64_t in_flight; /* calls without an answer */

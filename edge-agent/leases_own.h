@@ -50,6 +50,19 @@ static inline bool entry_asks(const struct lease_entry *e)
 	return e->rare != NULL && e->rare->asking;
 }
 
+/* How long a lease of it lasts. */
+static inline uint64_t lease_ttl_us(const struct lease_entry *e)
+{
+	const struct lease_terms *t = e->terms;
+	uint64_t us = t->policy->lease.ttl_us;
+
+	if (t->policy->lease.automatic && t->site->is_far) {
+		us = site_lease_ttl_us(t->site);
+		us = us < t->ttl_max_us ? us : t->ttl_max_us;
+	}
+	return us;
+}
+
 /* Whether the lease is good for `cost` now. */
 static inline bool entry_has(struct leases *w, const struct lease_entry *e, uint64_t cost)
 {

@@ -82,20 +82,49 @@ static void add_health(struct ops_totals *t, const struct engine_health *h)
 	sum->requests += h->requests;
 }
 
+/* The place of the clock that is called `peer`; NULL: there are too many. */
+static struct region_skew *clock_of(struct ops_totals *t, const char *peer)
+{
+	unsigned i = 0;
+
+	while (i < t->n_skew && strcmp(t->peer[i], peer) != 0)
+		i++;
+	if (i == OPS_CLOCKS_MAX)
+		return NULL;
+	if (i == t->n_skew)
+		strcpy(t->peer[t->n_skew++], peer);
+	return &t->skew[i];
+}
+
 static void add_clock(struct ops_totals *t, const struct region_clock *c)
 {
 	for (unsigned i = 0; i < c->n_shards; i++) {
 		const struct region_skew skew = region_clock_skew(c, i);
+		char peer[REGION_PEER_BYTES];
+		struct region_skew *sum = clock_of(t, region_clock_peer(c, i, peer));
 
-		if (i >= OPS_CLOCKS_MAX) {
+		if (sum == NULL)
 			t->other_clock_differs = t->other_clock_differs || skew.refused;
-			continue;
-		}
-		if (i >= t->n_skew)
-			t->n_skew = i + 1;
-		region_clock_peer(c, i, t->peer[i]);
-		if (skew.heard_us > t->skew[i].heard_us)
-			t->skew[i] = skew;
+		else if (skew.heard_us > sum->heard_us)
+			*sum = skew;
+	}
+}
+
+/* The regions' Redises, as add_health(); the own one's clock is among theirs. */
+static void add_sites(struct ops_totals *t, const struct engine *e)
+{
+	for (unsigned i = 0; i < REGIONS_MAX; i++) {
+		const struct region_clock *clock = engine_clock(e, i);
+		const struct site_health h = engine_site_health(e, i);
+		struct ops_site *sum = &t->sites[i];
+
+		if (clock != NULL)
+			add_clock(t, clock);
+		sum->name = h.name;
+		if (h.shards > sum->shards)
+			sum->shards = h.shards;
+		if (h.shards - h.shards_up > sum->down)
+			sum->down = h.shards - h.shards_up;
 	}
 }
 
@@ -136,12 +165,14 @@ void ops_add(const struct agent *a, struct ops_totals *t)
 	const struct region_counters region = engine_region_counters(a->engine);
 	const struct leases_counters leases = engine_leases_counters(a->engine);
 	const struct engine_health health = engine_health(a->engine);
+	const struct home_counters home = engine_home_counters(a->engine);
 
 	ADD_NUMBERS(&t->redis, redis);
 	ADD_NUMBERS(&t->region, region);
 	ADD_NUMBERS(&t->leases, leases);
 	add_health(t, &health);
-	add_clock(t, engine_clock(a->engine));
+	ADD_NUMBERS(&t->home, home);
+	add_sites(t, a->engine);
 	t->outage_full += engine_outage_full(a->engine);
 	t->draining = t->draining || a->draining;
 	t->started_s = a->ops.started_s;
@@ -179,6 +210,10 @@ bool ops_ready(const struct ops_totals *t, struct buf *ret_json)
 	for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
 		if (parts[i].is_degraded)
 			buf_printf(&names, "%s\"%s\"", names.len > 0 ? "," : "", parts[i].name);
+	for (unsigned i = 0; i < REGIONS_MAX; i++)
+		if (t->sites[i].down > 0)
+			buf_printf(&names, "%s\"redis@%s\"", names.len > 0 ? "," : "",
+				   t->sites[i].name);
 	buf_printf(ret_json,
 		   "{\"status\":\"%s\",\"degraded\":[%.*s],"
 		   "\"redis\":{\"shards\":%u,\"up\":%u},"

@@ -10,6 +10,7 @@
 
 #include "conn.h"
 #include "core/buf.h"
+#include "edge_regions.h"
 #include "engine_life.h"
 #include "io/metrics.h"
 #include "io/redis_store.h"
@@ -67,6 +68,12 @@ struct ops_policies {
 /* Shards whose clocks metrics tell; those beyond count for /readyz only. */
 enum { OPS_CLOCKS_MAX = 64 };
 
+/* Another region's Redis. */
+struct ops_site {
+	const char *name; /* NULL: there is none of that number */
+	unsigned shards, down;
+};
+
 /* What the loops add up to. All zeros at first. */
 struct ops_totals {
 	struct redis_counters redis;
@@ -78,6 +85,8 @@ struct ops_totals {
 	char peer[OPS_CLOCKS_MAX][REGION_PEER_BYTES];
 	unsigned n_skew;
 	bool other_clock_differs; /* of a shard beyond those */
+	struct ops_site sites[REGIONS_MAX];
+	struct home_counters home;
 	uint64_t outage_full;
 	bool draining;
 	double started_s;

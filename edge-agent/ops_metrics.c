@@ -157,6 +157,33 @@ static void collect_store(struct metrics_writer *w, const void *totals)
 		     (double)t->leases.keys);
 }
 
+/* Of the other regions that can be reached from here. */
+static void write_far_outages(struct metrics_writer *w, const struct ops_site sites[REGIONS_MAX])
+{
+	for (unsigned i = 0; i < REGIONS_MAX; i++) {
+		char part[REGION_PEER_BYTES];
+		const struct metric_label label = {"part", part};
+
+		if (sites[i].shards == 0)
+			continue;
+		snprintf(part, sizeof part, "redis@%s", sites[i].name);
+		metrics_sample(w, &label, 1, sites[i].down > 0);
+	}
+}
+
+static void collect_home(struct metrics_writer *w, const void *totals)
+{
+	const struct ops_totals *t = totals;
+	double decisions = (double)(t->home.decisions + t->leases.decisions);
+	double far = (double)t->home.far;
+
+	write_number(w, "kova_home_far_decisions", METRIC_COUNTER, NULL,
+		     "Decisions for which another region was asked.", far);
+	write_number(w, "kova_home_local_ratio", METRIC_GAUGE, NULL,
+		     "The part of all decisions since the start that needed no other region.",
+		     decisions > 0 ? 1 - far / decisions : 1);
+}
+
 static void collect_engine(struct metrics_writer *w, const void *totals)
 {
 	const struct ops_totals *t = totals;
@@ -167,6 +194,7 @@ static void collect_engine(struct metrics_writer *w, const void *totals)
 		       "1 while this part can not be reached, in whole or for some keys.");
 	metrics_sample(w, &redis, 1, health.shards_up < health.shards);
 	metrics_sample(w, &durability, 1, health.durable_shards_up < health.durable_shards);
+	write_far_outages(w, t->sites);
 	write_number(w, "kova_redis_shards", METRIC_GAUGE, NULL, "Shards of the store.",
 		     health.shards);
 	write_number(w, "kova_redis_shards_up", METRIC_GAUGE, NULL, "Shards that can be asked.",
@@ -319,7 +347,7 @@ static void collect_connections(struct metrics_writer *w, const void *totals)
 void ops_metrics(const struct ops_totals *t, struct buf *out, bool openmetrics)
 {
 	static metrics_collector *const collectors[] = {
-		collect_build, collect_policies, collect_store,   collect_engine,
+		collect_build, collect_policies, collect_store,   collect_engine,      collect_home,
 		collect_clock, collect_latency,  collect_process, collect_connections,
 	};
 

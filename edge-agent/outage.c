@@ -28,6 +28,7 @@ struct local {
 	struct limit whole;
 	struct limit part; /* this agent's, by `agents` */
 	unsigned agents;
+	unsigned site;     /* whose limit it is a part of */
 	uint64_t admitted; /* costs, since the store went away */
 	struct limiter_state state;
 	size_t name_len;
@@ -36,7 +37,6 @@ struct local {
 
 struct outage {
 	pthread_mutex_t lock; /* of all that follows */
-	unsigned agents;      /* seen lately, as of the decision that is being made */
 	size_t n;
 	uint64_t full; /* refusals because OUTAGE_KEYS were in use */
 	struct local *buckets[OUTAGE_BUCKETS];
@@ -86,6 +86,11 @@ static bool local_begin(struct local *l, const struct limit *whole, unsigned age
 
 /* ---- States ---- */
 
+static bool is_home(const struct check_ref *ref)
+{
+	return ref->policy != NULL && ref->policy->scope == SCOPE_HOME;
+}
+
 static void local_free(struct local *l)
 {
 	limiter_release(&l->state);
@@ -121,19 +126,22 @@ static struct local *local_new(struct outage *o, struct slice name)
 }
 
 /* The state of this check, begun anew when its limit or the number of agents has changed. */
-static struct local *local_get(struct engine *e, struct slice name, const struct limit *whole,
-			       uint64_t now_us)
+static struct local *local_get(const struct request_state *s, const struct check_ref *ref,
+			       struct slice name, uint64_t now_us)
 {
-	struct outage *o = e->outage;
+	struct outage *o = s->engine->outage;
+	unsigned agents = site_agents(s->site, is_home(ref));
 	struct local *l = local_find(o, name);
 
-	if (l != NULL && is_part_of(l, whole, o->agents))
+	if (l != NULL && is_part_of(l, ref->limit, agents))
 		return l;
 	if (l == NULL)
 		l = local_new(o, name);
 	else
 		limiter_release(&l->state);
-	if (l != NULL && !local_begin(l, whole, o->agents, now_us)) {
+	if (l != NULL)
+		l->site = (unsigned)(s->site - s->engine->sites);
+	if (l != NULL && !local_begin(l, ref->limit, agents, now_us)) {
 		l->agents = 0; /* of no use: begun again the next time */
 		l->state = (struct limiter_state){0};
 		return NULL;
@@ -157,17 +165,17 @@ static void on_charged(kova_status status, const struct script_answer *answer, v
 	(void)data;
 }
 
-static uint16_t name_slot(const struct engine *e, struct slice name)
+static uint16_t name_slot(const struct site *site, struct slice name)
 {
-	return region_by_slot(e->region) ? keyspace_slot(name) : 0;
+	return region_by_slot(site->region) ? keyspace_slot(name) : 0;
 }
 
-static uint16_t slot_of(const struct engine *e, const struct local *l)
+static uint16_t slot_of(const struct site *site, const struct local *l)
 {
-	return name_slot(e, (struct slice){l->name, l->name_len});
+	return name_slot(site, (struct slice){l->name, l->name_len});
 }
 
-static void charge(struct engine *e, const struct local *l)
+static void charge(const struct site *site, const struct local *l)
 {
 	struct script_check check = {.limit = &l->whole,
 				     .key = {l->name, l->name_len},
@@ -175,18 +183,19 @@ static void charge(struct engine *e, const struct local *l)
 	struct script_op op = {.kind = SCRIPT_CHARGE, .checks = &check, .n_checks = 1};
 
 	if (l->admitted > 0)
-		region_submit(e->region, slot_of(e, l), &op, 0, on_charged, NULL);
+		region_submit(site->region, slot_of(site, l), &op, 0, on_charged, NULL);
 }
 
 /* Takes out those of the shards that are back, as a list. */
-static struct local *take_back(struct outage *o, const struct engine *e)
+static struct local *take_back(struct outage *o, const struct site *site)
 {
+	const unsigned number = (unsigned)(site - site->engine->sites);
 	struct local *back = NULL;
 
 	pthread_mutex_lock(&o->lock);
 	for (size_t i = 0; i < OUTAGE_BUCKETS && o->n > 0; i++)
 		for (struct local **at = &o->buckets[i], *l; (l = *at) != NULL;) {
-			if (!region_up(e->region, slot_of(e, l))) {
+			if (l->site != number || !region_up(site->region, slot_of(site, l))) {
 				at = &l->next;
 				continue;
 			}
@@ -200,14 +209,14 @@ static struct local *take_back(struct outage *o, const struct engine *e)
 }
 
 /* Charged without the lock: a call that fails at once, for want of memory, has others decided here. */
-void outage_ended(struct outage *o, struct engine *e)
+void outage_ended(struct outage *o, const struct site *site)
 {
-	struct local *l = take_back(o, e);
+	struct local *l = take_back(o, site);
 
 	while (l != NULL) {
 		struct local *next = l->next;
 
-		charge(e, l);
+		charge(site, l);
 		local_free(l);
 		l = next;
 	}
@@ -245,8 +254,8 @@ static void local_look(struct local *l, uint64_t now_us, uint64_t remaining,
 static bool local_take(struct request_state *s, const struct check_ref *ref, struct slice name,
 		       struct taken *ret_taken, struct limiter_verdict *ret_said)
 {
-	uint64_t now_us = region_now_us(s->engine->region);
-	struct local *l = local_get(s->engine, name, ref->limit, now_us);
+	uint64_t now_us = site_now_us(s->site);
+	struct local *l = local_get(s, ref, name, now_us);
 
 	*ret_taken = (struct taken){.at_us = now_us};
 	if (l == NULL)
@@ -272,11 +281,12 @@ static bool local_take(struct request_state *s, const struct check_ref *ref, str
 static void count_allowed(struct request_state *s, const struct check_ref *ref, struct slice name,
 			  struct taken *ret_taken)
 {
-	struct engine *e = s->engine;
+	const struct site *site = s->site;
 	struct local *l = NULL;
 
-	if (s->request.kind != REQUEST_PEEK && !region_up(e->region, name_slot(e, name)))
-		l = local_get(e, name, ref->limit, region_now_us(e->region));
+	if (s->request.kind != REQUEST_PEEK &&
+	    (site->region == NULL || !region_up(site->region, name_slot(site, name))))
+		l = local_get(s, ref, name, site_now_us(site));
 	*ret_taken = (struct taken){.local = l, .counted_only = true};
 	if (l != NULL)
 		l->admitted += ref->cost;
@@ -312,7 +322,6 @@ static bool take_local(struct request_state *s, struct taken *taken)
 	bool allowed = true;
 	uint16_t i;
 
-	s->engine->outage->agents = heartbeat_agents(s->engine->heartbeat);
 	for (i = 0; i < s->n_checks && allowed; i++) {
 		const struct check_ref *ref = &s->checks[i];
 		struct limiter_verdict said = {.wait_us = (int64_t)HEARTBEAT_MS * 1000};

@@ -329,7 +329,9 @@ static const struct conf_option policy_options[] = {
 	 .at = offsetof(struct policy_fields, scope),
 	 .fallback = "region",
 	 .values = policy_scope_names,
-	 .text = "`home` and `global` need `regions`, and are not available yet"},
+	 .text = "`region`: its limits hold in each region by itself; `home`: in all regions "
+		 "together, kept in the region where the key is at home ([Home regions](home.md)), "
+		 "needs `regions`; `global` is not available yet"},
 	{.name = "durability",
 	 .type = CONF_RAW,
 	 .at = offsetof(struct policy_fields, durability),

@@ -459,7 +459,7 @@ static void policy_check(const struct reading *in)
 	if (f->plan != NULL && f->levels != NULL)
 		conf_fail(in->r, in->path, "plan", CONF_AT_KEY,
 			  "`plan` and `levels` exclude each other");
-	if (f->scope != SCOPE_REGION)
+	if (f->scope == SCOPE_GLOBAL)
 		conf_fail(in->r, in->path, "scope", CONF_AT_VALUE,
 			  "scope `%s` is not available yet", policy_scope_names[f->scope]);
 }

@@ -65,6 +65,7 @@ struct region {
 	unsigned in_flight; /* calls without a reply */
 	unsigned in_flight_max, checks_max;
 	struct region_clock clock;
+	uint64_t round_trip_us; /* weight of the last answer: 1/4 */
 	struct region_counters counters;
 };
 
@@ -76,6 +77,11 @@ uint64_t region_now_us(const struct region *r)
 uint64_t region_clock_leaps(const struct region *r)
 {
 	return r->clock.leaps;
+}
+
+uint64_t region_round_trip_us(const struct region *r)
+{
+	return r->round_trip_us;
 }
 
 const struct region_clock *region_clock(const struct region *r)
@@ -103,13 +109,23 @@ struct redis_store *region_store(const struct region *r)
 	return r->store;
 }
 
-struct region_counters region_counters(const struct region *r)
+void region_count(const struct region *r, struct redis_counters *redis,
+		  struct region_counters *region)
 {
-	struct region_counters n = r->counters;
+	const struct redis_counters n = redis_store_counters(r->store);
 
-	n.refills_refused = r->clock.refusals;
-	n.clock_leaps = r->clock.leaps;
-	return n;
+	redis->commands += n.commands;
+	redis->connects += n.connects;
+	redis->disconnects += n.disconnects;
+	redis->timeouts += n.timeouts;
+	redis->redirects += n.redirects;
+	redis->moves += n.moves;
+	region->calls += r->counters.calls;
+	region->operations += r->counters.operations;
+	region->out_of_step += r->counters.out_of_step;
+	region->script_loads += r->counters.script_loads;
+	region->refills_refused += r->clock.refusals;
+	region->clock_leaps += r->clock.leaps;
 }
 
 /* ---- Batches ---- */
@@ -168,6 +184,17 @@ static void batch_fail(struct batch *b, kova_status status)
 	batch_recycle(b);
 }
 
+/* What an answer tells beside its operations'. */
+static void hear(const struct batch *b, const struct script_reader *reader)
+{
+	struct region *r = b->region;
+	uint64_t us;
+
+	region_clock_hear(&r->clock, b->shard, &b->sent, reader->now_us, reader->refill_refused);
+	us = r->clock.heard_boot_us - b->sent.boot_us;
+	r->round_trip_us = r->round_trip_us > 0 ? (3 * r->round_trip_us + us) / 4 : us;
+}
+
 /* Answers each operation; those that a malformed reply does not reach fail. */
 static kova_status batch_answer(struct batch *b, struct slice reply)
 {
@@ -177,8 +204,7 @@ static kova_status batch_answer(struct batch *b, struct slice reply)
 	kova_status status = script_reader_init(&reader, reply, b->stamp, n);
 
 	if (status == KOVA_OK)
-		region_clock_hear(&b->region->clock, b->shard, &b->sent, reader.now_us,
-				  reader.refill_refused);
+		hear(b, &reader);
 	for (i = 0; i < n && status == KOVA_OK; i++) {
 		status = script_reader_next(&reader, &answer);
 		b->op[i].on_answer(status, status == KOVA_OK ? &answer : NULL, b->op[i].data);
@@ -242,6 +268,10 @@ static void batch_send(struct batch *b)
 		return;
 	}
 	b->shard = redis_store_shard(r->store, b->slot);
+
+	/* Nothing was asked there yet, and to be told so would take a long way twice. */
+	if (r->clock.far != NULL && !r->clock.heard)
+		b->with_body = true;
 
 	struct script_call call = region_clock_call(&r->clock, b->shard, &b->sent);
 	struct slice command = script_batch_command(b->script, b->with_body, &call);
@@ -433,6 +463,12 @@ void region_share(struct region *r, unsigned loops)
 		return;
 	r->in_flight_max = 1;
 	r->checks_max = checks > CALL_CHECKS_LEAST ? checks : CALL_CHECKS_LEAST;
+}
+
+void region_is_far(struct region *r, const char *name, unsigned calls)
+{
+	r->clock.far = name;
+	r->in_flight_max = calls;
 }
 
 void region_close(struct region *r, void (*on_closed)(void *data), void *data)

@@ -26,6 +26,9 @@ struct region *region_new(uv_loop_t *loop, struct redis_store *store,
 /* It is one of `loops` regions of this agent that ask the same store: each asks for less at once. Before it is used. */
 void region_share(struct region *r, unsigned loops);
 
+/* It is that of another region, `name` (borrowed), a long way off: up to `calls` may be under way. Before it is used. */
+void region_is_far(struct region *r, const char *name, unsigned calls);
+
 /* Ends every operation in progress (KOVA_ECLOSED) before it returns; frees itself when its handles and
  * the store's are gone, and then calls `on_closed` (may be NULL). */
 void region_close(struct region *r, void (*on_closed)(void *data), void *data);
@@ -54,6 +57,9 @@ uint64_t region_now_us(const struct region *r);
 /* How often Redis's clock or ours was found to have been set: what was computed from them before is no longer good. */
 uint64_t region_clock_leaps(const struct region *r);
 
+/* From a call's leaving to its answer, as of late; 0 before the first. */
+uint64_t region_round_trip_us(const struct region *r);
+
 const struct region_clock *region_clock(const struct region *r);
 
 struct redis_store *region_store(const struct region *r);
@@ -66,4 +72,6 @@ struct region_counters {
 		refills_refused; /* calls in which nothing was refilled, because the clocks differ */
 	uint64_t clock_leaps;    /* region_clock_leaps() */
 };
-struct region_counters region_counters(const struct region *r);
+/* Adds its counters and its store's. */
+void region_count(const struct region *r, struct redis_counters *redis,
+		  struct region_counters *region);

@@ -66,7 +66,12 @@ struct script_call region_clock_call(struct region_clock *c, unsigned shard,
 const char *region_clock_peer(const struct region_clock *c, unsigned shard,
 			      char ret_name[REGION_PEER_BYTES])
 {
-	snprintf(ret_name, REGION_PEER_BYTES, c->by_shard ? "redis:%u" : "redis", shard);
+	const char *of = c->far != NULL ? "@" : "", *far = c->far != NULL ? c->far : "";
+
+	if (c->by_shard)
+		snprintf(ret_name, REGION_PEER_BYTES, "redis:%u%s%s", shard, of, far);
+	else
+		snprintf(ret_name, REGION_PEER_BYTES, "redis%s%s", of, far);
 	return ret_name;
 }
 
@@ -107,6 +112,7 @@ void region_clock_hear(struct region_clock *c, unsigned shard, const struct cloc
 	struct clock_reading now = clock_read();
 	bool skewed = refill_refused;
 
+	c->heard_boot_us = now.boot_us;
 	c->redis_offset_us = (int64_t)redis_us - (int64_t)now.boot_us;
 	c->heard = true;
 	hlc_hear(&c->hlc, redis_us / 1000 << HLC_COUNTER_BITS, now.wall_us / 1000,

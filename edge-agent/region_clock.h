@@ -11,7 +11,7 @@
 #include "core/hlc.h"
 #include "core/script.h"
 
-enum { REGION_PEER_BYTES = 24 };
+enum { REGION_PEER_BYTES = 96 };
 
 struct shard_clock;
 
@@ -19,10 +19,13 @@ struct shard_clock;
 struct region_clock {
 	uint64_t max_skew_us, patience_us;
 	bool by_shard; /* peers have numbers */
+	const char *
+		far; /* borrowed: the name of the region, if it is another; NULL: it is the own one */
 	struct hlc hlc;
 	struct shard_clock *shards; /* as many as were asked so far */
 	unsigned n_shards;
 	bool heard;
+	uint64_t heard_boot_us;  /* CLOCK_BOOTTIME of the last answer */
 	int64_t redis_offset_us; /* Redis's clock, of the shard heard last, minus CLOCK_BOOTTIME */
 	uint64_t leaps, refusals;
 };
@@ -46,7 +49,7 @@ void region_clock_hear(struct region_clock *c, unsigned shard, const struct cloc
 /* Redis's clock, as last heard and carried on by CLOCK_BOOTTIME; before that, our wall clock. */
 uint64_t region_clock_now_us(const struct region_clock *c);
 
-/* How logs and metrics call a shard: "redis", in a Cluster with its number. Returns `ret_name`. */
+/* How logs and metrics call a shard: "redis", in a Cluster with its number, elsewhere with its region. Returns `ret_name`. */
 const char *region_clock_peer(const struct region_clock *c, unsigned shard,
 			      char ret_name[REGION_PEER_BYTES]);
 

@@ -168,10 +168,13 @@ static enum resolution resolve_pair(struct request_state *s, uint8_t pair)
 {
 	const struct request_pair *q = &s->request.pairs[pair];
 	const struct policy *p = catalogue_policy(s->catalogue, q->policy);
-	int64_t now_ms = (int64_t)(region_now_us(s->engine->region) / 1000);
+	int64_t now_ms = (int64_t)(site_now_us(s->engine->own) / 1000);
 
 	if (p == NULL)
 		return refuse_with(s, REQUEST_NO_POLICY, "no policy of that name");
+	if (p->scope == SCOPE_HOME && s->engine->homes == NULL)
+		return refuse_with(s, REQUEST_UNAVAILABLE,
+				   "scope `home` needs `regions` in the agent's configuration");
 
 	const char *wrong = wrong_kind(p, s->request.kind);
 
@@ -205,6 +208,53 @@ static enum resolution resolve_pair(struct request_state *s, uint8_t pair)
 	return RESOLVED;
 }
 
+/* ---- Where its limits are ---- */
+
+static struct site *site_of(const struct engine *e, const struct catalogue *c,
+			    const struct request_pair *q)
+{
+	const struct policy *p = catalogue_policy(c, q->policy);
+
+	if (p == NULL || p->scope != SCOPE_HOME)
+		return e->own;
+	return &e->sites[rendezvous_choose(e->homes, e->n_sites,
+					   rendezvous_hash(keyspace_root(q->key)))];
+}
+
+bool resolve_is_far(const struct engine *e, const struct request_pair *q)
+{
+	return e->n_sites > 1 && site_of(e, control_catalogue(e->control), q)->is_far;
+}
+
+/* Two Redises can't take together or not at all. */
+static enum resolution refuse_two_sites(struct request_state *s, const struct site *a,
+					const struct site *b)
+{
+	snprintf(s->request.answer.message, sizeof s->request.answer.message,
+		 "limits kept in two regions (%.40s, %.40s) can't be taken together", a->name,
+		 b->name);
+	s->request.answer.error = REQUEST_MALFORMED;
+	s->request.answer.allowed = false;
+	return RESOLVED_AT_ONCE;
+}
+
+static enum resolution resolve_site(struct request_state *s)
+{
+	const struct request *r = &s->request;
+
+	s->site = s->engine->own;
+	if (s->engine->n_sites == 1 || r->kind == REQUEST_THROTTLE)
+		return RESOLVED;
+	for (uint8_t i = 0; i < r->n_pairs; i++) {
+		struct site *site = site_of(s->engine, s->catalogue, &r->pairs[i]);
+
+		if (i > 0 && site != s->site)
+			return refuse_two_sites(s, s->site, site);
+		s->site = site;
+	}
+	return RESOLVED;
+}
+
 /* ---- Groups ---- */
 
 static uint16_t slot_of(const struct request_state *s, uint8_t pair)
@@ -213,7 +263,7 @@ static uint16_t slot_of(const struct request_state *s, uint8_t pair)
 	const struct request_pair *q = &s->request.pairs[pair];
 	size_t len;
 
-	if (!region_by_slot(s->engine->region))
+	if (s->site->region == NULL || !region_by_slot(s->site->region))
 		return 0;
 	len = keyspace_receipt(keyspace_root(q->key), (struct slice){0}, name);
 	return keyspace_slot((struct slice){name, len});
@@ -267,9 +317,9 @@ static enum resolution resolve_durable(struct request_state *s)
 
 	for (uint16_t i = 0; i < s->n_checks; i++)
 		wanted = durability_both(wanted, s->checks[i].policy->durability);
-	if (!durability_is_wanted(wanted))
+	if (!durability_is_wanted(wanted) || s->site->durables == NULL)
 		return RESOLVED;
-	s->durable = durables_get(s->engine->durables, wanted);
+	s->durable = durables_get(s->site->durables, wanted);
 	return s->durable != NULL ? RESOLVED : refuse_with(s, REQUEST_UNAVAILABLE, "out of memory");
 }
 
@@ -303,6 +353,8 @@ enum resolution resolve(struct request_state *s)
 	resolve_release(s);
 	s->wants_permit = false;
 	s->catalogue = catalogue_ref(control_catalogue(s->engine->control));
+	if (resolve_site(s) != RESOLVED)
+		return RESOLVED_AT_ONCE;
 	if (s->request.kind == REQUEST_THROTTLE)
 		return resolve_throttle(s);
 	if (resolve_groups(s) != RESOLVED)

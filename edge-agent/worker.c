@@ -17,7 +17,7 @@ enum { DRAIN_MS = 5000, DRAIN_POLL_MS = 20, START_POLL_MS = 5, ERRANDS_POLL_MS =
 
 struct outage_log {
 	pthread_mutex_t lock;
-	unsigned loops_down[CLUSTER_NODES_MAX]; /* by shard */
+	unsigned loops_down[REGIONS_MAX][CLUSTER_NODES_MAX]; /* by site and shard */
 };
 
 struct outage_log *outage_log_new(void)
@@ -38,10 +38,10 @@ void outage_log_free(struct outage_log *o)
 }
 
 /* Whether it is the first loop that can't ask the shard, or the last that can again. */
-static bool outage_is_news(struct outage_log *o, unsigned shard, bool up)
+static bool outage_is_news(struct outage_log *o, unsigned site, unsigned shard, bool up)
 {
 	pthread_mutex_lock(&o->lock);
-	unsigned *down = &o->loops_down[shard % CLUSTER_NODES_MAX];
+	unsigned *down = &o->loops_down[site][shard % CLUSTER_NODES_MAX];
 	bool is_news = up ? *down > 0 && --*down == 0 : (*down)++ == 0;
 
 	pthread_mutex_unlock(&o->lock);
@@ -50,20 +50,24 @@ static bool outage_is_news(struct outage_log *o, unsigned shard, bool up)
 
 static void on_store_changed(unsigned shard, bool up, const char *why, void *data)
 {
-	struct worker *w = data;
+	struct worker_site *site = data;
+	struct worker *w = site->worker;
+	unsigned number = (unsigned)(site - w->sites);
 
-	if (up && w->shards_down > 0) {
-		w->shards_down--;
-		engine_store_up(w->agent.engine);
-		if (outage_is_news(w->outages, shard, true))
+	if (up && site->shards_down > 0) {
+		site->shards_down--;
+		engine_store_up(w->agent.engine, number);
+		if (outage_is_news(w->outages, number, shard, true))
 			log_event(LOG_INFO, "outage_ended", "decisions by the store again",
-				  LOG_INT_FIELD("shard", shard));
+				  LOG_INT_FIELD("shard", shard),
+				  LOG_TEXT_FIELD("region", site->name));
 	} else if (!up) {
-		w->shards_down++;
+		site->shards_down++;
 		engine_store_down(w->agent.engine);
-		if (outage_is_news(w->outages, shard, false))
+		if (outage_is_news(w->outages, number, shard, false))
 			log_event(LOG_WARN, "outage_begun", "decisions by each policy's on_outage",
-				  LOG_INT_FIELD("shard", shard), LOG_TEXT_FIELD("why", why));
+				  LOG_INT_FIELD("shard", shard), LOG_TEXT_FIELD("why", why),
+				  LOG_TEXT_FIELD("region", site->name));
 	}
 }
 
@@ -74,34 +78,82 @@ bool worker_is_ready(const struct worker *w)
 	return atomic_load(&w->ready);
 }
 
-/* Ready when the store answers, so that the first request is not decided by on_outage; but not later than it
- * is known that it does not, or than connecting may take. */
+/* Neither answers yet, nor is known to be away. */
+static bool is_connecting(const struct worker *w, unsigned site)
+{
+	struct engine_health own = engine_health(w->agent.engine);
+	struct site_health far = engine_site_health(w->agent.engine, site);
+
+	if (w->sites[site].shards_down > 0)
+		return false;
+	return far.name != NULL ? far.shards_up < far.shards : own.shards_up < own.shards;
+}
+
+/* Ready when the stores answer, so that the first request is not decided by on_outage; but not later than it
+ * is known that one does not, or than connecting may take. */
 static void on_start_timer(uv_timer_t *t)
 {
 	struct worker *w = t->data;
-	struct engine_health health = engine_health(w->agent.engine);
+	bool connecting = !engine_has_started(w->agent.engine);
 
-	if (((health.shards_up < health.shards && w->shards_down == 0) ||
-	     !engine_has_started(w->agent.engine)) &&
-	    uv_now(w->loop) < w->timer_until_ms)
+	for (unsigned i = 0; i < w->n_sites; i++)
+		connecting = connecting || is_connecting(w, i);
+	if (connecting && uv_now(w->loop) < w->timer_until_ms)
 		return;
 	uv_timer_stop(t);
 	atomic_store(&w->ready, true);
 }
 
+/* The stores of the regions that can be reached from here. False: one could not be made; those before it are in `sources`. */
+static bool open_stores(struct worker *w, const struct redis_conf *own,
+			struct site_source sources[REGIONS_MAX])
+{
+	const struct edge_regions *regions = &w->agent.conf.regions;
+
+	for (unsigned i = 0; i < w->n_sites; i++) {
+		struct site_source *s = &sources[i];
+		bool is_own = regions->n == 0 || i == regions->own;
+
+		if (regions->n > 0)
+			s->name = regions->of[i].name;
+		w->sites[i] = (struct worker_site){.worker = w,
+						   .name = is_own ? w->agent.conf.region : s->name};
+		if (!is_own && !regions->of[i].has_redis)
+			continue;
+		s->conf = is_own ? own : &regions->of[i].redis;
+		s->store = redis_store_new(w->loop, s->conf, on_store_changed, &w->sites[i]);
+		if (s->store == NULL)
+			return false;
+	}
+	return true;
+}
+
+static void close_stores(struct site_source sources[REGIONS_MAX])
+{
+	for (unsigned i = 0; i < REGIONS_MAX; i++)
+		if (sources[i].store != NULL)
+			redis_store_close(sources[i].store, NULL, NULL);
+}
+
 static bool open_engine(struct worker *w, const struct redis_conf *redis,
 			const struct worker *first)
 {
+	const struct edge_regions *regions = &w->agent.conf.regions;
 	struct engine_place place = {.first = first != NULL ? first->agent.engine : NULL,
 				     .index = w->agent.index,
 				     .loops = w->agent.loops};
-	struct redis_store *store = redis_store_new(w->loop, redis, on_store_changed, w);
+	struct site_source sources[REGIONS_MAX] = {{0}};
+	struct engine_sites sites = {.of = sources,
+				     .n = regions->n > 0 ? (unsigned)regions->n : 1,
+				     .own = (unsigned)regions->own,
+				     .homes = regions->sites};
 
-	if (store == NULL)
-		return false;
-	w->agent.engine = engine_new(w->loop, w->agent.control, store, redis, place);
-	if (w->agent.engine == NULL)
-		redis_store_close(store, NULL, NULL);
+	w->n_sites = sites.n;
+	w->sites = calloc(sites.n, sizeof *w->sites);
+	if (w->sites == NULL || !open_stores(w, redis, sources))
+		close_stores(sources);
+	else
+		w->agent.engine = engine_new(w->loop, w->agent.control, sites, place);
 	return w->agent.engine != NULL;
 }
 

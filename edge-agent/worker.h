@@ -15,6 +15,14 @@
 #include "agent.h"
 
 struct outage_log;
+struct worker;
+
+/* A region's store, as a worker watches it. */
+struct worker_site {
+	struct worker *worker;
+	const char *name;     /* of the region; borrowed */
+	unsigned shards_down; /* that can't be asked */
+};
 
 struct worker {
 	struct agent agent; /* first: the two convert into each other */
@@ -26,18 +34,19 @@ struct worker {
 	uint64_t timer_until_ms, drain_ms;
 	struct conn_pool *conns;    /* NULL: none, or gone */
 	struct outage_log *outages; /* shared by all */
-	unsigned shards_down;       /* that its store can't ask */
-	bool drains;                /* connections may end, before they are closed */
-	atomic_bool ready;          /* any thread may look */
-	struct message command;     /* to its loop */
-	struct message report;      /* to the owner's */
+	struct worker_site *sites;  /* owned, as the engine's */
+	unsigned n_sites;
+	bool drains;            /* connections may end, before they are closed */
+	atomic_bool ready;      /* any thread may look */
+	struct message command; /* to its loop */
+	struct message report;  /* to the owner's */
 	void (*on_closed)(void *data);
 	void *closed_data;
 	uv_thread_t thread;
 	bool has_thread;
 };
 
-/* Which shards of the store loops can't ask, so that the log says it once. For any thread. */
+/* Which shards of the stores loops can't ask, so that the log says it once. For any thread. */
 struct outage_log *outage_log_new(void);
 void outage_log_free(struct outage_log *o); /* NULL is nothing */
 
@@ -45,7 +54,8 @@ void outage_log_free(struct outage_log *o); /* NULL is nothing */
 bool worker_init_first(struct worker *w, uv_loop_t *loop);
 
 /*
- * Opens the worker: `w->agent` has its place among the loops, its configuration, tokens and control plane. `first`: the
+ * Opens the worker: `w->agent` has its place among the loops, its configuration, tokens and control plane. `redis`: the own
+ * region's. `first`: the
  * worker of index 0, which is open; NULL: this is it. False: it could not be made, and is gone unless it is the first. Its
  * loop is to run (worker_start()), and only worker_drain() closes it.
  */

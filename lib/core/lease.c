@@ -82,6 +82,12 @@ bool lease_renews(uint64_t left, uint64_t granted, uint64_t left_us, uint64_t tt
 	return (left < granted / 2 || left_us < ttl_us / 2) && random % 100 < LEASE_RENEW_PERCENT;
 }
 
+bool lease_renews_ahead(uint64_t left, uint64_t granted, uint64_t left_us, uint64_t ahead,
+			uint64_t ahead_us)
+{
+	return left_us <= ahead_us || left <= (ahead < granted / 2 ? ahead : granted / 2);
+}
+
 uint64_t lease_jitter(uint64_t ttl_us, uint32_t random)
 {
 	return ttl_us - ttl_us / 10 * (random % 1024) / 1024;

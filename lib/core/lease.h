@@ -60,5 +60,12 @@ uint64_t lease_size(uint64_t rate, uint64_t ttl_us, uint64_t max, uint64_t capac
 bool lease_renews(uint64_t left, uint64_t granted, uint64_t left_us, uint64_t ttl_us,
 		  uint32_t random);
 
+/*
+ * As lease_renews(), where asking takes `ahead_us`, in which `ahead` permits will be spent: so few are left, or so little time;
+ * not before half of the lease is over.
+ */
+bool lease_renews_ahead(uint64_t left, uint64_t granted, uint64_t left_us, uint64_t ahead,
+			uint64_t ahead_us);
+
 /* Shortens `ttl_us` by up to a tenth, by the uniform `random`: agents that began together do not end together. */
 uint64_t lease_jitter(uint64_t ttl_us, uint32_t random);

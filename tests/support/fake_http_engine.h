@@ -161,12 +161,24 @@ struct redis_counters engine_redis_counters(const struct engine *e)
 	return (struct redis_counters){.commands = 7};
 }
 
-const struct region_clock *engine_clock(const struct engine *e)
+const struct region_clock *engine_clock(const struct engine *e, unsigned i)
 {
-	static const struct region_clock none;
-
 	(void)e;
-	return &none;
+	(void)i;
+	return NULL;
+}
+
+struct site_health engine_site_health(const struct engine *e, unsigned i)
+{
+	(void)e;
+	(void)i;
+	return (struct site_health){0};
+}
+
+struct home_counters engine_home_counters(const struct engine *e)
+{
+	(void)e;
+	return (struct home_counters){0};
 }
 
 struct region_counters engine_region_counters(const struct engine *e)

@@ -117,10 +117,16 @@ class SlowProxy(LossyProxy):
         super().__init__(target)
 
     def _forward(self, client, server):
-        there = threading.Thread(target=self._pass, args=(client, server), daemon=True)
+        there = threading.Thread(target=self._pass_all, args=(client, server), daemon=True)
         there.start()
-        self._pass(server, client)
+        self._pass_all(server, client)
         there.join()
+
+    def _pass_all(self, source, sink):
+        try:
+            self._pass(source, sink)
+        except OSError:
+            pass
 
     def _pass(self, source, sink):
         """Reads on while what was read before is still on its way."""

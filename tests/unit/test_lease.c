@@ -59,6 +59,15 @@ Test(lease, renews_before_it_runs_dry)
 	cr_assert_not(lease_renews(40, 100, 400000, 500000, 50));
 }
 
+Test(lease, on_a_long_way_it_renews_while_there_is_enough_for_it)
+{
+	cr_assert_not(lease_renews_ahead(31, 100, 400000, 30, 150000));
+	cr_assert(lease_renews_ahead(30, 100, 400000, 30, 150000));
+	cr_assert(lease_renews_ahead(90, 100, 150000, 30, 150000));
+	cr_assert_not(lease_renews_ahead(51, 100, 400000, 1000, 150000), "not before half of it");
+	cr_assert(lease_renews_ahead(50, 100, 400000, 1000, 150000));
+}
+
 Test(lease, jitter_only_shortens)
 {
 	for (uint32_t r = 0; r < 5000; r++) {
