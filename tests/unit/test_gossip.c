@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "core/gossip_bulk.h"
+#include "core/gossip_replay.h"
 #include "core/hlc.h"
 #include "dice.h"
 #include "gossip_fixture.h"
@@ -446,4 +447,38 @@ Test(gossip, a_message_counts_whole_or_not_at_all)
 	gossip_out_release(&b_out);
 	gossip_free(a);
 	gossip_free(b);
+}
+
+/* ---- Replays ---- */
+
+Test(gossip_replay, each_number_is_taken_once)
+{
+	struct gossip_window w = {0};
+
+	cr_expect(gossip_window_admit(&w, 5, 10));
+	cr_expect_not(gossip_window_admit(&w, 5, 10));
+	cr_expect(gossip_window_admit(&w, 5, 9), "late, but new");
+	cr_expect_not(gossip_window_admit(&w, 5, 9));
+	cr_expect(gossip_window_admit(&w, 5, 10 + GOSSIP_WINDOW));
+	cr_expect_not(gossip_window_admit(&w, 5, 10), "too old to tell");
+	cr_expect(gossip_window_admit(&w, 5, 11), "the last of the window");
+	cr_expect_not(gossip_window_admit(&w, 4, 99999), "an earlier life");
+	cr_expect(gossip_window_admit(&w, 6, 1), "a later one");
+	cr_expect_not(gossip_window_admit(&w, 5, 12));
+}
+
+Test(gossip_replay, in_any_order_each_is_taken_once)
+{
+	struct gossip_window w = {0};
+	static unsigned taken[4000];
+	struct dice dice = {9};
+
+	for (unsigned i = 0; i < 200000; i++) {
+		uint64_t at = i / 50, n = at > 500 ? at - dice_below(&dice, 500) : at;
+
+		taken[n % 4000] += gossip_window_admit(&w, 1, n);
+	}
+	for (unsigned n = 0; n < 4000; n++)
+		cr_expect_leq(taken[n], 1, "%u", n);
+	cr_expect_eq(taken[3000], 1);
 }

@@ -1,0 +1,20 @@
+/*
+ * Which of a sender's messages were seen before (the anti-replay window of RFC 4303, 3.4.3, per epoch of the sender): each
+ * is taken once, in any order within the window.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { GOSSIP_WINDOW = 1024 }; /* messages that one may be late by */
+
+/* Zero at first. */
+struct gossip_window {
+	uint64_t epoch; /* of the sender's life; later lives have greater ones */
+	uint64_t top;   /* the greatest number seen */
+	uint64_t seen[GOSSIP_WINDOW / 64];
+};
+
+/* Takes message `number` of `epoch` in. False: it was seen, is too old to tell, or is of an earlier life. */
+bool gossip_window_admit(struct gossip_window *w, uint64_t epoch, uint64_t number);

@@ -1,0 +1,312 @@
+/* Gossip over sockets: nodes on one loop, and a stranger with a socket of its own who forges, repeats and listens. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "gossip_fixture.h"
+#include "io/gossip_udp.h"
+
+enum { KEPT = 4096 };
+
+struct node {
+	struct gossip_udp *u;
+	struct gossip_item *kept[KEPT];
+	unsigned n_kept;
+};
+
+static uv_loop_t loop;
+static unsigned n_closed;
+
+static void came(void *data, const struct gossip_item *item)
+{
+	struct node *n = data;
+	const void *was;
+
+	cr_assert_lt(n->n_kept, KEPT);
+	n->kept[n->n_kept] = fixture_keep(item);
+	cr_assert_eq(gossip_put(gossip_udp_core(n->u), n->kept[n->n_kept++], true, &was), KOVA_OK);
+}
+
+static void member(void *data, const struct gossip_member *m, enum gossip_state was)
+{
+	(void)data;
+	(void)m;
+	(void)was;
+}
+
+static struct gossip_keys *keys_of(const char *secrets)
+{
+	char path[] = "/tmp/kova-keys-XXXXXX";
+	int fd = mkstemp(path);
+	struct gossip_keys *keys = NULL;
+	struct buf errors = {0};
+
+	cr_assert_geq(fd, 0);
+	cr_assert_eq(write(fd, secrets, strlen(secrets)), (ssize_t)strlen(secrets));
+	close(fd);
+	cr_assert_eq(gossip_keys_load(path, &keys, &errors), KOVA_OK);
+	unlink(path);
+	buf_release(&errors);
+	return keys;
+}
+
+static void start(struct node *n, const char *name, const char *seed, const char *secrets)
+{
+	struct gossip_udp_conf conf = {
+		.core = {.name = slice_of(name), .region = SLICE("r"), .max_skew_ms = 250},
+		.listen = "127.0.0.1:0",
+		.seeds = &seed,
+		.n_seeds = seed != NULL,
+		.keys = keys_of(secrets),
+		.epoch = 1};
+	struct gossip_owner owner = {
+		.read = fixture_read, .came = came, .member = member, .data = n};
+	struct buf error = {0};
+
+	n->u = gossip_udp_start(&loop, &conf, &owner, &error);
+	cr_assert_not_null(n->u, "%.*s", (int)error.len, error.ptr);
+}
+
+static void on_closed(void *data)
+{
+	(void)data;
+	n_closed++;
+}
+
+static void stop(struct node *n)
+{
+	unsigned before = n_closed;
+
+	gossip_udp_close(n->u, on_closed, NULL);
+	while (n_closed == before)
+		uv_run(&loop, UV_RUN_ONCE);
+	for (unsigned i = 0; i < n->n_kept; i++)
+		free(n->kept[i]);
+	n->n_kept = 0;
+}
+
+static void on_tick(uv_timer_t *t)
+{
+	(void)t;
+}
+
+/* Runs the loop until `done`, at most 10 s. */
+static bool run_until(bool (*done)(const void *), const void *data)
+{
+	uint64_t until = uv_hrtime() + UINT64_C(10000000000);
+	uv_timer_t tick;
+
+	uv_timer_init(&loop, &tick);
+	uv_timer_start(&tick, on_tick, 1, 1);
+	while (!done(data) && uv_hrtime() < until)
+		uv_run(&loop, UV_RUN_ONCE);
+	uv_close((uv_handle_t *)&tick, NULL);
+	uv_run(&loop, UV_RUN_NOWAIT);
+	return done(data);
+}
+
+static uint64_t rejected(const struct node *n, enum gossip_rejection why)
+{
+	uint64_t counts[GOSSIP_REJECTED_REASONS];
+
+	gossip_udp_rejected(n->u, counts);
+	return counts[why];
+}
+
+static bool knows_one(const void *data)
+{
+	return gossip_members(gossip_udp_core(((const struct node *)data)->u))->n_alive == 1;
+}
+
+static bool refused_a_key(const void *data)
+{
+	return rejected(data, GOSSIP_REJECTED_HMAC) > 0;
+}
+
+static struct gossip_item item_of(char *id, size_t size, unsigned i)
+{
+	return (struct gossip_item){.id = {id, (size_t)snprintf(id, size, "p%u", i)},
+				    .value = SLICE("{\"limit\":1}"),
+				    .who = SLICE("local"),
+				    .writer = SLICE("a"),
+				    .stamp = 1000 + i};
+}
+
+static bool has_all(const void *data)
+{
+	return gossip_n_items(gossip_udp_core(((const struct node *)data)->u)) == KEPT;
+}
+
+static void open_loop(void)
+{
+	uv_loop_init(&loop);
+}
+
+static void close_loop(void)
+{
+	cr_expect_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
+	cr_expect_eq(uv_loop_close(&loop), 0, "something is open still");
+}
+
+TestSuite(gossip_udp, .init = open_loop, .fini = close_loop, .timeout = 60);
+
+Test(gossip_udp, one_who_joins_gets_everything_from_one_seed)
+{
+	static struct node a, b;
+	char seed[GOSSIP_ADDRESS_TEXT], id[16];
+
+	start(&a, "a", NULL, "0123456789abcdef\n");
+	for (unsigned i = 0; i < KEPT; i++) {
+		struct gossip_item item = item_of(id, sizeof id, i);
+
+		came(&a, &item);
+	}
+	snprintf(seed, sizeof seed, "%s", gossip_udp_address(a.u));
+	start(&b, "b", seed, "0123456789abcdef\n");
+	cr_expect(run_until(has_all, &b), "it has %zu", gossip_n_items(gossip_udp_core(b.u)));
+	cr_expect_eq(gossip_digest(gossip_udp_core(a.u)), gossip_digest(gossip_udp_core(b.u)));
+	stop(&a);
+	stop(&b);
+}
+
+Test(gossip_udp, who_has_another_secret_changes_nothing)
+{
+	static struct node a, b;
+	char seed[GOSSIP_ADDRESS_TEXT], id[16];
+
+	start(&a, "a", NULL, "0123456789abcdef\n");
+	snprintf(seed, sizeof seed, "%s", gossip_udp_address(a.u));
+	start(&b, "b", seed, "0123456789abcdeF\n");
+	struct gossip_item item = item_of(id, sizeof id, 1);
+
+	came(&b, &item);
+	cr_expect(run_until(refused_a_key, &a));
+	cr_expect_eq(gossip_members(gossip_udp_core(a.u))->n, 0);
+	cr_expect_eq(gossip_n_items(gossip_udp_core(a.u)), 0);
+	stop(&a);
+	stop(&b);
+}
+
+/* The new secret goes behind the old one everywhere, then before it, then the old one goes. */
+Test(gossip_udp, secrets_change_step_by_step)
+{
+	static struct node a, b;
+	char seed[GOSSIP_ADDRESS_TEXT];
+
+	start(&a, "a", NULL, "# old first\nold-old-old-old-old\nnew-new-new-new-new\n");
+	snprintf(seed, sizeof seed, "%s", gossip_udp_address(a.u));
+	start(&b, "b", seed, "new-new-new-new-new\nold-old-old-old-old\n");
+	cr_expect(run_until(knows_one, &a));
+	cr_expect(run_until(knows_one, &b));
+	gossip_udp_set_keys(a.u, keys_of("new-new-new-new-new\n"));
+	gossip_udp_set_keys(b.u, keys_of("other-other-other-other\n"));
+	cr_expect(run_until(refused_a_key, &a));
+	stop(&a);
+	stop(&b);
+}
+
+/* ---- A stranger ---- */
+
+struct stranger {
+	uv_udp_t udp;
+	char heard[2048];
+	size_t len;
+};
+
+static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *b)
+{
+	struct stranger *s = h->data;
+
+	(void)suggested;
+	*b = uv_buf_init(s->heard, s->len == 0 ? sizeof s->heard : 0);
+}
+
+static void on_heard(uv_udp_t *h, ssize_t n, const uv_buf_t *b, const struct sockaddr *from,
+		     unsigned flags)
+{
+	struct stranger *s = h->data;
+
+	(void)b;
+	(void)flags;
+	if (n > 0 && from != NULL)
+		s->len = (size_t)n;
+}
+
+static bool has_heard(const void *data)
+{
+	return ((const struct stranger *)data)->len > 0;
+}
+
+static void send_to(struct stranger *s, const struct node *n, const char *bytes, size_t len)
+{
+	struct sockaddr_in to;
+	const char *colon = strrchr(gossip_udp_address(n->u), ':');
+	uv_buf_t b = uv_buf_init((char *)(uintptr_t)bytes, (unsigned)len);
+
+	uv_ip4_addr("127.0.0.1", atoi(colon + 1), &to);
+	cr_assert_eq(uv_udp_try_send(&s->udp, &b, 1, (struct sockaddr *)&to), (int)len);
+	for (int i = 0; i < 20; i++) {
+		uv_run(&loop, UV_RUN_NOWAIT);
+		usleep(1000);
+	}
+}
+
+Test(gossip_udp, what_was_heard_is_taken_once_and_only_as_it_was)
+{
+	static struct node a, b;
+	static struct stranger s;
+	struct sockaddr_in here;
+	char seed[GOSSIP_ADDRESS_TEXT];
+	int size = sizeof here;
+
+	uv_udp_init(&loop, &s.udp);
+	s.udp.data = &s;
+	uv_ip4_addr("127.0.0.1", 0, &here);
+	cr_assert_eq(uv_udp_bind(&s.udp, (struct sockaddr *)&here, 0), 0);
+	cr_assert_eq(uv_udp_getsockname(&s.udp, (struct sockaddr *)&here, &size), 0);
+	uv_udp_recv_start(&s.udp, on_alloc, on_heard);
+	snprintf(seed, sizeof seed, "127.0.0.1:%u", ntohs(here.sin_port));
+	start(&a, "a", NULL, "0123456789abcdef\n");
+	start(&b, "b", seed, "0123456789abcdef\n");
+	cr_assert(run_until(has_heard, &s), "b does not ask its seed");
+
+	for (size_t i = 0; i < s.len; i++) {
+		uint64_t before = rejected(&a, GOSSIP_REJECTED_HMAC) +
+				  rejected(&a, GOSSIP_REJECTED_VERSION) +
+				  rejected(&a, GOSSIP_REJECTED_MALFORMED);
+
+		if (i % 7 != 0 && i > 20)
+			continue;
+		s.heard[i] ^= 1;
+		send_to(&s, &a, s.heard, s.len);
+		s.heard[i] ^= 1;
+		cr_expect_eq(rejected(&a, GOSSIP_REJECTED_HMAC) +
+				     rejected(&a, GOSSIP_REJECTED_VERSION) +
+				     rejected(&a, GOSSIP_REJECTED_MALFORMED),
+			     before + 1, "byte %zu", i);
+	}
+	cr_expect_eq(gossip_members(gossip_udp_core(a.u))->n, 0, "a forged one counts");
+	send_to(&s, &a, s.heard, s.len);
+	cr_expect_eq(gossip_members(gossip_udp_core(a.u))->n_alive, 1);
+	cr_expect_eq(rejected(&a, GOSSIP_REJECTED_REPLAY), 0);
+	send_to(&s, &a, s.heard, s.len);
+	cr_expect_eq(rejected(&a, GOSSIP_REJECTED_REPLAY), 1);
+	uv_close((uv_handle_t *)&s.udp, NULL);
+	stop(&a);
+	stop(&b);
+}
+
+Test(gossip_udp, a_secret_has_to_be_long_enough)
+{
+	struct gossip_keys *keys = NULL;
+	struct buf errors = {0};
+
+	cr_expect_eq(gossip_keys_load("tests/io/test_gossip_udp.c", &keys, &errors), KOVA_ECONFIG);
+	cr_expect(strstr(errors.ptr, "16 to 256 bytes") != NULL || errors.len > 0);
+	buf_release(&errors);
+	cr_expect_eq(gossip_keys_load("/nowhere", &keys, &errors), KOVA_ECONFIG);
+	buf_release(&errors);
+	cr_expect_eq(gossip_keys_load(NULL, &keys, &errors), KOVA_OK);
+	gossip_keys_free(keys);
+}
