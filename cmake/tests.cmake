@@ -6,6 +6,10 @@
 #   add_system_test(FILE)  tests/system/test_X.py: the built programs, from outside
 #   add_fuzz_replay(FILE)  tests/fuzz/fuzz_X.c: its corpus (tests/fuzz/corpus/X/) replayed; with KOVA_SANITIZE=fuzzer a fuzzer
 # A test that exits 77 was skipped and has printed a line `SKIPPED: why`.
+#
+# PROCESSORS counts half processors, of which ctest -j gives out twice as many as there are processors (scripts/lib.sh):
+# a C program takes a whole one. A Python test measures times from outside, and is beside others only on a machine of more
+# than two. A test whose file says `Mostly waits` takes half a one, and bears others beside it.
 find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
 pkg_check_modules(CRITERION REQUIRED IMPORTED_TARGET criterion)
 
@@ -31,6 +35,16 @@ function(kova_test_properties name label timeout)
     FAIL_REGULAR_EXPRESSION "${KOVA_SANITIZER_REPORT}")
 endfunction()
 
+function(kova_test_takes name path processors)
+  file(STRINGS ${path} waits REGEX "Mostly waits" LIMIT_COUNT 1)
+  if(waits AND KOVA_SANITIZE STREQUAL "none")
+    set(processors 1)
+  elseif(waits) # sanitized programs are several times slower
+    set(processors 2)
+  endif()
+  set_tests_properties(${name} PROPERTIES PROCESSORS ${processors})
+endfunction()
+
 # Under ThreadSanitizer a runner of our own stands for Criterion's (tests/support/plain_criterion says why), and only those
 # tests are built that have something to watch: threads, or an event loop (libuv resolves names in threads).
 function(kova_c_test label timeout path)
@@ -53,6 +67,7 @@ function(kova_c_test label timeout path)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   add_test(NAME ${label}/${stem} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   kova_test_properties(${label}/${stem} ${label} ${timeout})
+  kova_test_takes(${label}/${stem} ${path} 2)
 endfunction()
 
 function(kova_python_test label timeout path)
@@ -60,8 +75,7 @@ function(kova_python_test label timeout path)
   string(REGEX REPLACE "^test_" "" stem ${stem})
   add_test(NAME ${label}/${stem} COMMAND Python3::Interpreter ${path} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   kova_test_properties(${label}/${stem} ${label} ${timeout})
-  # Timing is measured from outside: not beside another test on a machine of two cores.
-  set_tests_properties(${label}/${stem} PROPERTIES PROCESSORS 2)
+  kova_test_takes(${label}/${stem} ${path} 4)
 endfunction()
 
 function(add_unit_test path)

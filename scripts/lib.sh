@@ -159,7 +159,8 @@ run_ctest() {
 	local directory=$1 junit="$1/junit.xml" total
 	shift
 	rm -f "$junit"
-	ctest --test-dir "$directory" --output-on-failure --output-junit "$junit" -j "$jobs" "$@" </dev/null || true
+	# PROCESSORS of the tests count half processors: see cmake/tests.cmake.
+	ctest --test-dir "$directory" --output-on-failure --output-junit "$junit" -j "$((2 * jobs))" "$@" </dev/null || true
 	[ -s "$junit" ] || { passed=0 failed=1 skipped=0 && return 1; }
 	total=$(junit_count "$junit" tests)
 	failed=$(junit_count "$junit" failures)

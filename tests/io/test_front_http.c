@@ -1,4 +1,4 @@
-/* The HTTP front on real sockets, over an engine that answers by the policy's name. */
+/* The HTTP front on real sockets, over an engine that answers by the policy's name. Mostly waits. */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <fcntl.h>

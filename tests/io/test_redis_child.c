@@ -1,4 +1,4 @@
-/* The embedded Redis: it runs, keeps its data, comes back, and never outlives us. */
+/* The embedded Redis: it runs, keeps its data, comes back, and never outlives us. Mostly waits. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>

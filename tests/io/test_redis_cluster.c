@@ -1,6 +1,6 @@
 /*
  * A real Cluster: routing, resharding under calls, a master that dies; and a fake one that sends us
- * round in circles.
+ * round in circles. Mostly waits.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /*
  * One server that misbehaves in every way that we know of. Whatever it does, each call ends exactly
- * once (rig_end()).
+ * once (rig_end()). Mostly waits.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * Every allocation of the store fails once, each in a run of its own: the store can't be made, or
  * each call ends exactly once and it works again afterwards; nothing leaks. The program replaces
  * malloc() (glibc manual, "Replacing malloc"), which sanitizers do as well: under them it is
- * skipped.
+ * skipped. Mostly waits.
  */
 #include <fcntl.h>
 #include <signal.h>

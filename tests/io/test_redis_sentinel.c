@@ -1,4 +1,4 @@
-/* Real sentinels: the master is found, and found again after a failover. */
+/* Real sentinels: the master is found, and found again after a failover. Mostly waits. */
 #include <criterion/criterion.h>
 #include <signal.h>
 #include <stdio.h>

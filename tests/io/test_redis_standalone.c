@@ -1,6 +1,6 @@
 /*
  * Against a real redis-server: logging in in every way, TLS, a restart, a stop, a swap of master
- * and replica.
+ * and replica. Mostly waits.
  */
 #include <criterion/criterion.h>
 #include <signal.h>

@@ -38,17 +38,33 @@ def program(name):
     return path
 
 
-# Ports below the ephemeral range, spread by pid, so that tests that run at once rarely meet.
-_next_port = 10000 + (os.getpid() * 97) % 18000
+# Ports below the ephemeral range. Tests that run at once have a block each: while they live they hold a name that says so.
+PORT_MIN, PORTS, PORT_BLOCKS = 10000, 500, 36
+_block = _block_name = None
+_given = 0
+
+
+def _take_block():
+    name = socket.socket(socket.AF_UNIX)
+    for block in range(PORT_BLOCKS):
+        try:
+            name.bind(f"\0kova-test-ports-{block}")
+            return block, name
+        except OSError:
+            continue
+    raise RuntimeError("too many tests at once: no ports are left")
 
 
 def free_port():
     """A loopback port that nobody listens on now (nor on port + 10000, which a cluster's bus takes)."""
-    global _next_port
-    for _ in range(2000):
-        _next_port = 10000 + (_next_port - 10000 + 1) % 18000
-        if unused(_next_port) and unused(_next_port + 10000):
-            return _next_port
+    global _block, _block_name, _given
+    if _block is None:
+        _block, _block_name = _take_block()
+    for _ in range(PORTS):
+        port = PORT_MIN + _block * PORTS + _given % PORTS
+        _given += 1
+        if unused(port) and unused(port + 10000):
+            return port
     raise RuntimeError("no free port")
 
 

@@ -1,4 +1,5 @@
 """A policy's `adaptive`: workers in front of somebody else's API find what it takes, by its answers."""
+# Mostly waits.
 import threading
 import time
 

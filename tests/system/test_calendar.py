@@ -1,4 +1,5 @@
 """Calendar quotas: days, weeks and months of a time zone; edges that don't creep; nobody is denied after one."""
+# Mostly waits.
 
 import datetime
 import zoneinfo

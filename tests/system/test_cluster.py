@@ -1,4 +1,5 @@
 """Redis Cluster under load: slots that move, masters that die; every check passes, and never CROSSSLOT."""
+# Mostly waits.
 
 import subprocess
 import threading

@@ -1,4 +1,5 @@
 """SIGTERM: who waits is answered, what is under way ends, then the agent exits with 0."""
+# Mostly waits.
 import os
 import signal
 import time

@@ -1,4 +1,5 @@
 """A policy's `durability`: an admission counts when it is where the policy wants it, and `on_outage` decides when it is not."""
+# Mostly waits.
 import os
 import signal
 import socket

@@ -1,4 +1,5 @@
 """The embedded default: a private redis-server child that lives and dies with the agent, and whose data survives."""
+# Mostly waits.
 import os
 import signal
 import socket

@@ -1,4 +1,5 @@
 """Redis changes under the agent: a failover by Sentinel, a primary that becomes a replica, scripts that are flushed."""
+# Mostly waits.
 
 import signal
 import threading

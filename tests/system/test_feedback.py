@@ -1,4 +1,5 @@
 """Feedback: what one worker is told by a server elsewhere, every worker of the region obeys."""
+# Mostly waits.
 import json
 import threading
 import time

@@ -1,4 +1,5 @@
 """ID: charged once, whatever is repeated where; and replies that are lost on the way from Redis."""
+# Mostly waits.
 
 import time
 

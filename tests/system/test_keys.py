@@ -1,4 +1,5 @@
 """Keys are independent whatever they are made of; bad numbers are errors and change nothing."""
+# Mostly waits.
 
 import itertools
 

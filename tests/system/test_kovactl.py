@@ -1,5 +1,6 @@
 """kovactl from outside: every subcommand against a real agent; `wait` and `take` also against a scripted server, for
 answers that a healthy agent seldom gives (a lost reply, a full queue, an agent that goes away)."""
+# Mostly waits.
 import fcntl
 import json
 import os

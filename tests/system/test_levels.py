@@ -1,4 +1,5 @@
 """Several limits in one step: levels of a key path, pairs of one request; all or nothing, and who refused is named."""
+# Mostly waits.
 
 import checker
 import harness

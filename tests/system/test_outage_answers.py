@@ -1,4 +1,5 @@
 """What an agent answers whose Redis is not there: by each policy's on_outage, in the form of every other answer."""
+# Mostly waits.
 import os
 import time
 

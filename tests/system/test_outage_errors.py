@@ -1,4 +1,5 @@
 """A Redis that answers, with an error: each is an outage, named while it lasts, and over within a second of its end."""
+# Mostly waits.
 
 import threading
 import time

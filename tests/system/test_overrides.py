@@ -1,4 +1,5 @@
 """Overrides and what a policy can be beside a limit: shadow, banned, unlimited, until a time."""
+# Mostly waits.
 
 import datetime
 import time

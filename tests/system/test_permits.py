@@ -1,4 +1,5 @@
 """Concurrency and plans: permits held at any instant stay within the limit, and come back by themselves."""
+# Mostly waits.
 
 import random
 import select

@@ -1,4 +1,5 @@
 """The shipped examples for nginx (auth_request) and HAProxy, as they are but for their addresses."""
+# Mostly waits.
 import http.server
 import os
 import threading

@@ -1,4 +1,5 @@
 """Receipts: a refund twice is a refund once, on whichever agent; refunds keep the rate bounded."""
+# Mostly waits.
 
 import harness
 import load

@@ -1,4 +1,5 @@
 """SIGHUP: a good file is in force, a bad one changes nothing and says why."""
+# Mostly waits.
 import json
 import threading
 

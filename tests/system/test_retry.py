@@ -1,4 +1,5 @@
 """retry_after is exact: asked again after it, nobody else asking, a caller is admitted; a millisecond before, not."""
+# Mostly waits.
 
 import random
 import time

@@ -1,4 +1,5 @@
 """Passwords and tokens appear nowhere: logs, errors, metrics, pages, the process list."""
+# Mostly waits.
 import os
 
 import harness

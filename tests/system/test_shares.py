@@ -1,4 +1,5 @@
 """Weighted levels: a guaranteed share of the parent, borrowing up to a ceiling, and nothing above the parent's bound."""
+# Mostly waits.
 
 import checker
 import harness

@@ -2,6 +2,7 @@
 
 Real time is the judge: what was admitted is checked by a clock that nobody set.
 """
+# Mostly waits.
 
 import signal
 import threading

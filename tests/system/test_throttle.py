@@ -1,4 +1,5 @@
 """CL.THROTTLE: redis-cell's form and numbers, without its known faults."""
+# Mostly waits.
 
 import harness
 import load

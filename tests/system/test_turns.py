@@ -1,4 +1,5 @@
 """Who waits for the same limit takes turns by key, on one agent and on several; and nobody waits for one who can't be served."""
+# Mostly waits.
 
 import time
 

@@ -1,4 +1,5 @@
 """WAIT: first come, first served; nobody is overtaken or held up; who hangs up takes nothing; bounds are kept."""
+# Mostly waits.
 
 import socket
 import time

@@ -2,6 +2,7 @@
 
 Whatever happens to the first of a queue, those behind it are never forgotten.
 """
+# Mostly waits.
 import signal
 import time
 
