@@ -306,7 +306,8 @@ static void measure_codec(void)
 	for (int i = 0; i < CALLS; i++) {
 		struct script_reader r;
 
-		if (script_reader_init(&r, rig.reply.text, rig.stamp, N) != KOVA_OK)
+		if (script_reader_init(&r, rig.reply.text, rig.stamp, N,
+				       script_batch_plain(rig.batch)) != KOVA_OK)
 			abort();
 		for (unsigned j = 0; j < N; j++)
 			if (script_reader_next(&r, &answer[j]) != KOVA_OK)

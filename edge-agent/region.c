@@ -201,7 +201,8 @@ static kova_status batch_answer(struct batch *b, struct slice reply)
 	struct script_reader reader;
 	struct script_answer answer;
 	uint32_t n = script_batch_ops(b->script), i;
-	kova_status status = script_reader_init(&reader, reply, b->stamp, n);
+	kova_status status =
+		script_reader_init(&reader, reply, b->stamp, n, script_batch_plain(b->script));
 
 	if (status == KOVA_OK)
 		hear(b, &reader);

@@ -112,9 +112,9 @@ local function read_checks(n, kind)
   return checks
 end
 
--- The i-th of a plain batch that turned out not to be one.
+-- The i-th of what is left of a plain batch.
 local function read_plain(i)
-  local limit, ref, cost = plain_ops[3 * i - 2], plain_ops[3 * i - 1], plain_ops[3 * i]
+  local limit, ref, cost = unpack(plain_ops[i])
   return {kind = TAKE, checks = {{ref = ref, limit = limits[limit], index = 0, shadow = 0, cost = cost}}}
 end
 
@@ -564,7 +564,7 @@ local function charge(op, n_op)
 end
 
 local others = {[GIVE] = give_back, [REFUND] = refund, [UNLEASE] = unlease, [FEEDBACK] = feedback, [CHARGE] = charge}
-local reply, was_refused, was_wait = {pack_fields('<I2I6dB', stamp, stamp_high, now, doubted and 1 or 0)}, false, 0
+local reply, was_refused, was_wait = {plain_reply or pack_fields('<I2I6dB', stamp, stamp_high, now, doubted and 1 or 0)}, false, 0
 for i = 1, n_ops do
   local op = plain_ops and read_plain(i) or read_operation()
   local edge = outside_edges(op)

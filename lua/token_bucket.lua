@@ -26,8 +26,8 @@ local cycle_text = format('%09d', cycle)
 local expiry_texts = {} -- by second: many keys of a batch expire in the same one
 local half_minute = 300 -- in tenths of a second
 local in_half_minute = tenth % half_minute
--- A plain batch in doubt, or that met a key with leases or a hold: decide.lua takes it as any other.
-local plain_ops
+-- Of a plain batch: the answers by debt, and the operations that decide.lua takes as any others.
+local plain_reply, plain_ops
 
 -- When a state expires that is `ahead` tenths later than now and full after `full` µs, as PXAT takes it.
 local function bucket_expiry(ahead, full)
@@ -47,131 +47,123 @@ local function bucket_expiry(ahead, full)
   return text
 end
 
--- Nearly every batch is plain: each operation takes from one token bucket, without extras. This loop is the arithmetic
--- of the functions below written out, so that a decision calls nothing but what reads and writes its key.
+-- Nearly every batch is plain: each operation takes from one token bucket, without extras. It comes key by key, and what
+-- is answered is the debt of each key as it was found: the agent knows what was asked of it and does the same arithmetic
+-- (bucket_decide() of the twin). Keys in doubt, with leases or a hold are answered -1 and left to decide.lua. This loop is
+-- the arithmetic of the functions below written out, so that a key costs no call but those that read and write it.
 if plain == 1 then
-  local ops = {unpack_fields('<' .. string.rep('HHd', n_ops), program, at)}
-  local debts, first_taken, taken_under = {}, {}, {}
-  local out, o, n_taken = {stamp, stamp_high, now, 0}, 4, 0
-  local last, cap, p, q, phase
-  local ahead -- by key: how many tenths its state is later than now, where the clock went back
-  local outlives = {} -- by key: whether it expires 90 s after this half minute, or later
+  -- Runs of keys of which the same is asked: how many keys, limit, operations on each, cost of each operation.
+  local n_runs, mixed, runs = 0, {}
+  n_runs, at = unpack_fields('<H', program, at)
+  runs = {unpack_fields('<' .. string.rep('HHHd', n_runs), program, at)}
+  at = runs[4 * n_runs + 1]
+  for i = 1, n_ops do -- by key, where the costs differ (operations: 0): all of them
+    local key, cost
+    key, cost, at = unpack_fields('<Hd', program, at)
+    mixed[key] = mixed[key] or {}
+    mixed[key][#mixed[key] + 1] = cost
+  end
 
-  plain_ops = doubted and ops or nil
-  for i = 1, doubted and 0 or 3 * n_ops, 3 do
-    local limit, key = ops[i], ops[i + 1]
-    if limit ~= last then
-      local l = limits[limit]
-      last, cap, p, q = limit, l[1], l[2], l[3]
-      phase = now % q
-    end
-
-    local debt = debts[key]
-    if not debt then
-      debt = 0
-      local text = strings[key]
+  local out, o, last = {stamp, stamp_high, now, 2 + (doubted and 1 or 0)}, 4, 0
+  local tenth_us = tenth * 100000
+  for run = 1, 4 * n_runs, 4 do
+    local limit, count, cost = runs[run + 1], runs[run + 2], runs[run + 3] * 1000000
+    local l = limits[limit]
+    local cap, p, q, scale, code = l[1], l[2], l[3], l[4], l[5]
+    local most = cap + ((99999 - 99999 % q) / q + 1) * p           -- bucket_most()
+    local whole = now - now % q                                    -- the last quantum's instant
+    local back = (whole - tenth_us + tenth_us % q) / q * p         -- refilled since the tenth began
+    local first = last + 1
+    last = last + runs[run]
+    for key = first, last do
+      local debt, text, costs = 0, strings[key], mixed[key]
+      local number, scaled, time, ahead, outlives, changed
       if text then
-        local scaled, time = tonumber(sub(text, 1, -10)), tonumber(sub(text, -9))
+        number = tonumber(text) or forever
+        if number < forever then -- exact
+          time = number % 1000000000
+          scaled = (number - time) / 1000000000
+        else
+          scaled, time = tonumber(sub(text, 1, -10)), tonumber(sub(text, -9))
+        end
         if scaled and time then
-          local code, ago = scaled % 4, (cycle - time) % 1000000000
-          debt = (scaled - code) / 4 * bucket_scales[code]
+          local code_then, ago = scaled % 4, (cycle - time) % 1000000000
+          debt = (scaled - code_then) / 4 * bucket_scales[code_then]
           if ago < 500000000 then
-            outlives[key] = ago <= in_half_minute
+            outlives = ago <= in_half_minute -- it expires 90 s after this half minute, or later
             if q == 1 then
               debt = debt - (ago * 100000 + since) * p
             else
-              local from = (tenth - ago) * 100000
-              debt = debt - (now - phase - from + from % q) / q * p
+              local from = tenth_us - ago * 100000
+              debt = debt - (whole - from + from % q) / q * p
             end
             if debt < 0 then
               debt = 0
             end
-          else
-            ahead = ahead or {}
-            ahead[key] = 1000000000 - ago
+          elseif debt > 0 then
+            ahead = 1000000000 - ago -- in tenths: the clock went back
+          end
+          if debt > most then
+            debt, changed = cap, cap > 0
+          end
+        end
+      end
+
+      local kind = text and not scaled and sub(text, 1, 1)
+      o = o + 1
+      if doubted or kind == 'L' or kind == 'H' then
+        out[o] = -1
+        plain_ops = plain_ops or {}
+        for i = 1, costs and #costs or count do
+          plain_ops[#plain_ops + 1] = {limit, key, costs and costs[i] or cost / 1000000}
+        end
+        changed = false
+      else
+        out[o] = debt
+        if count > 0 then
+          if debt + cost <= cap then
+            local fit = 1
+            if count > 1 then
+              local room = cap - debt
+              fit = (room - room % cost) / cost
+              fit = fit < count and fit or count
+            end
+            debt, changed = debt + fit * cost, true
           end
         else
-          local first = sub(text, 1, 1)
-          if first == 'L' or first == 'H' then -- nothing is written yet
-            plain_ops = ops
-            break
+          for i = 1, #costs do
+            local own = costs[i] * 1000000
+            if debt + own <= cap then
+              debt, changed = debt + own, true
+            end
+          end
+        end
+      end
+
+      if changed then
+        local full = debt / p * q
+        local stored = debt + (ahead and 0 or back) + scale - 1
+        stored = (stored - stored % scale) / scale * 4 + code
+        local keeps_expiry, new = outlives and full <= 30000000, stored * 1000000000 + cycle
+        if keeps_expiry and number < forever and new < forever then
+          call('INCRBY', keys[key], format('%d', new - number)) -- both are exact; the cheapest write
+        else
+          text = format('%d', stored) .. (ahead and format('%09d', (cycle + ahead) % 1000000000) or cycle_text)
+          if keeps_expiry then
+            call('SET', keys[key], text, 'KEEPTTL')
+          else
+            call('SET', keys[key], text, 'PXAT', bucket_expiry(ahead or 0, full))
           end
         end
       end
     end
-
-    local cost = ops[i + 2] * 1000000
-    local status, after, lack, wait, changed = 0
-    if debt > cap and debt > cap + ((99999 - 99999 % q) / q + 1) * p then -- bucket_most()
-      debt, changed = cap, cap > 0
-    end
-    after = debt + cost
-    if after <= cap then
-      debt, status, lack, changed = after, 1, 1000000 - (cap - after) % 1000000, true
-    elseif cost <= cap then
-      lack = after - cap
-    else
-      wait = -1
-    end
-    debts[key] = debt
-    if changed then
-      if not taken_under[key] then
-        n_taken = n_taken + 1
-        first_taken[n_taken] = key
-      end
-      taken_under[key] = limit
-    end
-
-    local left, reset = debt < cap and cap - debt or 0, 0
-    if not wait then
-      local rest = lack % p
-      wait = (lack - rest) / p * q - phase
-      if rest > 0 then
-        wait = wait + q
-      end
-      if wait > forever then
-        wait = forever
-      end
-    end
-    if debt > 0 then
-      local rest = debt % p
-      reset = (debt - rest) / p * q - phase
-      if rest > 0 then
-        reset = reset + q
-      end
-      if reset > forever then
-        reset = forever
-      end
-    end
-    out[o + 1], out[o + 2], out[o + 3], out[o + 4], out[o + 5] = status, 0, (left - left % 1000000) / 1000000, wait, reset
-    o = o + 5
   end
 
+  plain_reply = pack_fields('<I2I6dB' .. string.rep('d', n_strings), unpack(out, 1, o))
   if not plain_ops then
-    last = nil
-    local scale, code, back
-    for i = 1, n_taken do
-      local key = first_taken[i]
-      local limit = taken_under[key]
-      if limit ~= last then
-        local l = limits[limit]
-        last, p, q, scale, code = limit, l[2], l[3], l[4], l[5]
-        local from = tenth * 100000
-        back = (now - now % q - from + from % q) / q * p
-      end
-      local debt, kept = debts[key], ahead and ahead[key]
-      local full = debt / p * q
-      local text = debt + (kept and 0 or back) + scale - 1
-      text = format('%d', (text - text % scale) / scale * 4 + code) ..
-        (kept and format('%09d', (cycle + kept) % 1000000000) or cycle_text)
-      if outlives[key] and full <= 30000000 then
-        call('SET', keys[key], text, 'KEEPTTL')
-      else
-        call('SET', keys[key], text, 'PXAT', bucket_expiry(kept or 0, full))
-      end
-    end
-    return pack_fields('<I2I6dB' .. string.rep('BHddd', n_ops), unpack(out, 1, o))
+    return plain_reply
   end
+  n_ops = #plain_ops
 end
 
 -- From here on: any mixture of operations. Each algorithm is a table of functions over the state of a key:

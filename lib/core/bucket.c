@@ -58,22 +58,15 @@ uint64_t bucket_time_us(const struct limit *l, uint64_t now_us, uint64_t lack_ut
 	return us < LIMIT_FOREVER_US ? us : LIMIT_FOREVER_US;
 }
 
-void bucket_take(struct bucket *b, const struct limit *l, uint64_t now_us, uint64_t cost,
-		 struct limiter_verdict *ret_verdict)
+uint64_t bucket_decide(const struct limit *l, uint64_t now_us, uint64_t debt_ut, uint64_t cost,
+		       struct limiter_verdict *ret_verdict)
 {
 	struct limiter_verdict v = {.wait_us = VERDICT_NEVER};
 	uint64_t cost_ut = cost * LIMIT_UT;
-	uint64_t debt_ut = bucket_debt_ut(b, l, now_us);
 
 	assert(cost >= 1 && cost <= LIMIT_MAX);
-	if (debt_ut > bucket_most_ut(l)) { /* what is beyond the limit is forgotten, now */
-		debt_ut = l->cap_ut;
-		if (debt_ut > 0)
-			bucket_set_debt(b, l, now_us, debt_ut);
-	}
 	if (debt_ut + cost_ut <= l->cap_ut) {
 		debt_ut += cost_ut;
-		bucket_set_debt(b, l, now_us, debt_ut);
 		v.allowed = true;
 		v.wait_us = (int64_t)bucket_time_us(l, now_us,
 						    LIMIT_UT - (l->cap_ut - debt_ut) % LIMIT_UT);
@@ -84,6 +77,22 @@ void bucket_take(struct bucket *b, const struct limit *l, uint64_t now_us, uint6
 		v.remaining = (l->cap_ut - debt_ut) / LIMIT_UT;
 	v.reset_us = debt_ut > 0 ? bucket_time_us(l, now_us, debt_ut) : 0;
 	*ret_verdict = v;
+	return debt_ut;
+}
+
+void bucket_take(struct bucket *b, const struct limit *l, uint64_t now_us, uint64_t cost,
+		 struct limiter_verdict *ret_verdict)
+{
+	uint64_t debt_ut = bucket_debt_ut(b, l, now_us);
+
+	if (debt_ut > bucket_most_ut(l)) { /* what is beyond the limit is forgotten, now */
+		debt_ut = l->cap_ut;
+		if (debt_ut > 0)
+			bucket_set_debt(b, l, now_us, debt_ut);
+	}
+	debt_ut = bucket_decide(l, now_us, debt_ut, cost, ret_verdict);
+	if (ret_verdict->allowed)
+		bucket_set_debt(b, l, now_us, debt_ut);
 }
 
 void bucket_give(struct bucket *b, const struct limit *l, uint64_t now_us, uint64_t cost)

@@ -24,6 +24,13 @@ void bucket_init_empty(struct bucket *b, const struct limit *l, uint64_t now_us)
 void bucket_take(struct bucket *b, const struct limit *l, uint64_t now_us, uint64_t cost,
 		 struct limiter_verdict *ret_verdict);
 
+/*
+ * What becomes of `cost` (1..LIMIT_MAX) where `debt_ut` is missing to full: of the limit, its derived numbers of a bucket
+ * are looked at. Returns the debt after it.
+ */
+uint64_t bucket_decide(const struct limit *l, uint64_t now_us, uint64_t debt_ut, uint64_t cost,
+		       struct limiter_verdict *ret_verdict);
+
 /* Gives `cost` back, at most up to full. */
 void bucket_give(struct bucket *b, const struct limit *l, uint64_t now_us, uint64_t cost);
 

@@ -7,16 +7,15 @@
 #include "core/calendar.h"
 #include "core/hash.h"
 #include "core/lua_script.h"
+#include "core/script_plain.h"
 #include "core/script_wire.h"
 
 /*
  * The program is written in two forms. While every operation is one token bucket check without extras the batch is
- * "plain" and an operation is 12 bytes; the first other operation turns those into the general form. Keys are
+ * "plain" and written key by key (script_plain.c); the first other operation turns those into the general form. Keys are
  * gathered as RESP bulk strings already, those of strings (which the script reads by one MGET) apart from the others.
  */
 enum {
-	LIMIT_BYTES = 1 + 5 * 8,
-	PLAIN_BYTES = 2 + 2 + 8,
 	HEADER_BYTES = 8 + 1 + 2 + 2 + 4 + 2 * 8,
 	LIMITS_COMPARED = 16, /* the latest ones: a batch has few different limits */
 	TABLE_MIN = 256,
@@ -47,7 +46,8 @@ struct key_slot {
 struct script_batch {
 	struct buf strings, others; /* keys as bulk strings */
 	struct buf limits;
-	struct buf program; /* operations */
+	struct buf program;      /* operations; plain ones get there when the command is written */
+	struct script_plain ops; /* plain ones */
 	struct buf command;
 	struct key_slot *table;
 	size_t table_size; /* a power of two */
@@ -56,37 +56,7 @@ struct script_batch {
 	bool plain, failed;
 };
 
-/* ---- Writing numbers ---- */
-
-static char *put_u8(char *p, unsigned v)
-{
-	*p = (char)v;
-	return p + 1;
-}
-
-static char *put_u16(char *p, unsigned v)
-{
-	return put_u8(put_u8(p, v & 255), v >> 8 & 255);
-}
-
-static char *put_u32(char *p, uint32_t v)
-{
-	return put_u16(put_u16(p, v & 65535), v >> 16);
-}
-
-static char *put_u64(char *p, uint64_t v)
-{
-	return put_u32(put_u32(p, (uint32_t)(v & UINT32_MAX)), (uint32_t)(v >> 32));
-}
-
-static char *put_double(char *p, double v)
-{
-	uint64_t bits;
-
-	static_assert(sizeof bits == sizeof v, "IEEE 754 binary64");
-	memcpy(&bits, &v, sizeof bits);
-	return put_u64(p, bits);
-}
+/* ---- Writing ---- */
 
 static char *put_number(char *p, uint64_t v)
 {
@@ -137,6 +107,7 @@ static void forget_ops(struct script_batch *b)
 {
 	b->serial++;
 	b->n_strings = b->n_others = b->n_limits = b->n_ops = 0;
+	script_plain_clear(&b->ops);
 	b->plain = true;
 	b->failed = false;
 }
@@ -319,7 +290,7 @@ static void limit_numbers(const struct limit *l, uint64_t now_us, uint64_t ret_n
 static unsigned limit_find(struct script_batch *b, const struct limit *l, uint64_t now_us)
 {
 	uint64_t number[5];
-	char *record = buf_reserve(&b->limits, LIMIT_BYTES);
+	char *record = buf_reserve(&b->limits, SCRIPT_LIMIT_BYTES);
 	char *p;
 	unsigned compared = 0;
 
@@ -330,7 +301,8 @@ static unsigned limit_find(struct script_batch *b, const struct limit *l, uint64
 	for (int i = 0; i < 5; i++)
 		p = put_number(p, number[i]);
 	for (unsigned n = b->n_limits; n > 0 && compared < LIMITS_COMPARED; n--, compared++)
-		if (memcmp(record, b->limits.ptr + (n - 1) * LIMIT_BYTES, LIMIT_BYTES) == 0)
+		if (memcmp(record, b->limits.ptr + (n - 1) * SCRIPT_LIMIT_BYTES,
+			   SCRIPT_LIMIT_BYTES) == 0)
 			return n;
 	if (b->n_limits == UINT16_MAX)
 		return 0;
@@ -367,23 +339,22 @@ enum {
 	LEASE_BYTES = SCRIPT_LEASE_ID_BYTES + LEASE_NUMBERS_BYTES,
 };
 
-/* Rewrites the plain operations in the general form. */
+/* Writes the plain operations in the general form. */
 static bool make_general(struct script_batch *b)
 {
-	struct buf general = {0};
-	char *p = buf_reserve(&general, b->n_ops * (OP_HEAD_BYTES + CHECK_BYTES) + 1);
-	const char *from = b->program.ptr;
+	char *p;
 
+	buf_clear(&b->program);
+	p = buf_reserve(&b->program, b->n_ops * (OP_HEAD_BYTES + CHECK_BYTES) + 1);
 	if (p == NULL)
 		return false;
-	for (uint32_t i = 0; i < b->n_ops; i++, from += PLAIN_BYTES) {
+	for (uint32_t i = 0; i < b->n_ops; i++) {
+		const struct script_plain_op *op = &b->ops.op[i];
+
 		p = put_op_head(p, SCRIPT_TAKE, 0, 1, 0, 0);
-		p = put_check(p, get_u16(from + 2), get_u16(from), 0, 0,
-			      (uint64_t)get_double(from + 4));
+		p = put_check(p, op->key + 1U, op->limit, 0, 0, op->cost);
 	}
-	buf_took(&general, p);
-	buf_release(&b->program);
-	b->program = general;
+	buf_took(&b->program, p);
 	b->plain = false;
 	return true;
 }
@@ -397,17 +368,14 @@ static bool is_plain(const struct script_op *op)
 	       op->checks[0].limit->algorithm == ALGORITHM_TOKEN_BUCKET;
 }
 
+/* False with `failed`: out of memory; without: it is not plain, for the key is there under another limit. */
 static bool add_plain(struct script_batch *b, const struct script_check *c, uint64_t now_us)
 {
 	unsigned limit = limit_find(b, c->limit, now_us);
 	struct key_slot *k = key_find(b, c->key, false);
-	char *p = buf_reserve(&b->program, PLAIN_BYTES);
 
-	if (limit == 0 || k == NULL || p == NULL)
-		return false;
-	p = put_u16(put_u16(p, limit), k->ref);
-	buf_took(&b->program, put_number(p, c->cost));
-	return true;
+	b->failed = limit == 0 || k == NULL;
+	return !b->failed && script_plain_add(&b->ops, k->ref - 1, limit, c->cost);
 }
 
 /* A key that goes with that of a state: "k:<a>…" → "k:<letter><a>…". */
@@ -703,8 +671,6 @@ static bool add_general(struct script_batch *b, const struct script_op *op, uint
 
 kova_status script_batch_add(struct script_batch *b, const struct script_op *op, uint64_t now_us)
 {
-	bool added;
-
 	assert(op->n_checks >= 1 && op->n_checks <= SCRIPT_CHECKS_MAX);
 	if (b->failed)
 		return KOVA_ENOMEM;
@@ -712,11 +678,8 @@ kova_status script_batch_add(struct script_batch *b, const struct script_op *op,
 		return KOVA_ETOOBIG;
 	if (is_lease(op->kind) && !has_leases(op))
 		return KOVA_ERANGE;
-	if (b->plain && is_plain(op))
-		added = add_plain(b, op->checks, now_us);
-	else
-		added = add_general(b, op, now_us);
-	if (!added) {
+	if (!(b->plain && is_plain(op) && add_plain(b, op->checks, now_us)) &&
+	    (b->failed || !add_general(b, op, now_us))) {
 		b->failed = true;
 		return KOVA_ENOMEM;
 	}
@@ -729,7 +692,7 @@ kova_status script_batch_add(struct script_batch *b, const struct script_op *op,
 static char *put_header(char *p, const struct script_batch *b, const struct script_call *call)
 {
 	p = put_u8(put_u64(p, call->stamp), b->plain);
-	p = put_u16(put_u16(p, b->n_limits), b->n_ops);
+	p = put_u16(put_u16(p, b->n_limits), b->plain ? b->ops.n_mixed : b->n_ops);
 	p = put_u32(p, b->n_strings);
 	return put_number(put_number(p, call->earliest_us), call->latest_us);
 }
@@ -747,15 +710,26 @@ static char *put_command_start(char *p, size_t n_keys, bool with_body)
 	return put_bulk(p, (struct slice){count, count_len});
 }
 
+static bool write_plain(struct script_batch *b)
+{
+	char *p;
+
+	buf_clear(&b->program);
+	p = buf_reserve(&b->program, script_plain_most(&b->ops));
+	if (p != NULL)
+		buf_took(&b->program, script_plain_write(&b->ops, p));
+	return p != NULL;
+}
+
 struct slice script_batch_command(struct script_batch *b, bool with_body,
 				  const struct script_call *call)
 {
-	size_t program_len = HEADER_BYTES + b->limits.len + b->program.len;
-	size_t script_len = with_body ? lua_decide.len : 40;
+	size_t program_len, script_len = with_body ? lua_decide.len : 40;
 	char *p;
 
-	if (b->failed)
+	if (b->failed || (b->plain && !write_plain(b)))
 		return (struct slice){NULL, 0};
+	program_len = HEADER_BYTES + b->limits.len + b->program.len;
 	buf_clear(&b->command);
 	p = buf_reserve(&b->command, 5 * BULK_EXTRA + 7 + 20 + script_len + b->strings.len +
 					     b->others.len + program_len);
@@ -768,4 +742,10 @@ struct slice script_batch_command(struct script_batch *b, bool with_body,
 	p = put_slice(put_slice(p, buf_slice(&b->limits)), buf_slice(&b->program));
 	buf_took(&b->command, put_slice(p, SLICE("\r\n")));
 	return buf_slice(&b->command);
+}
+
+const struct script_plain *script_batch_plain(struct script_batch *b)
+{
+	b->ops.limits = buf_slice(&b->limits);
+	return b->plain ? &b->ops : NULL;
 }

@@ -95,6 +95,7 @@ struct script_op {
 };
 
 struct script_batch;
+struct script_plain;
 
 struct script_batch *script_batch_new(void);
 void script_batch_free(struct script_batch *b);
@@ -125,6 +126,9 @@ struct script_call {
  */
 struct slice script_batch_command(struct script_batch *b, bool with_body,
 				  const struct script_call *call);
+
+/* What the short reply to this batch, as its command was last written, is read by: valid until the batch is changed. NULL: it has none. */
+const struct script_plain *script_batch_plain(struct script_batch *b);
 
 enum script_status {
 	SCRIPT_REFUSED,
@@ -175,10 +179,18 @@ struct script_reader {
 	uint64_t now_us;
 	bool refill_refused; /* Redis's clock was not between the call's bounds */
 	uint32_t left;
+	const struct script_plain *plain; /* a short reply; NULL: it is not */
+	unsigned limit_at;                /* `limit` is its limit of this number; 0: of none yet */
+	struct limit limit;
+	struct {
+		uint64_t debt_ut; /* after the answers so far */
+		size_t at;        /* its next record; 0: it is answered by its debt */
+	} key[SCRIPT_OPS_MAX];
 };
 
-/* `reply` is borrowed until the last answer. KOVA_EPROTO: not a reply of the script, or the stamp is another call's (the stream is out of step). */
+/* `reply` and `plain` (of the batch; NULL: a short reply is none) are borrowed until the last answer. KOVA_EPROTO: not a reply of the script, or the stamp is another call's (the stream is out of step). */
 KOVA_MUST_CHECK kova_status script_reader_init(struct script_reader *r, struct slice reply,
-					       uint64_t stamp, uint32_t n_ops);
+					       uint64_t stamp, uint32_t n_ops,
+					       const struct script_plain *plain);
 KOVA_MUST_CHECK kova_status script_reader_next(struct script_reader *r,
 					       struct script_answer *ret_answer);

@@ -1,9 +1,16 @@
 /* Reads what the decide script answers; script.c writes what it is asked. */
+#include "core/bucket.h"
 #include "core/limit.h"
 #include "core/script.h"
+#include "core/script_plain.h"
 #include "core/script_wire.h"
 
-enum { HEADER_BYTES = 8 + 8 + 1, RECORD_BYTES = 1 + 2 + 3 * 8 };
+enum {
+	HEADER_BYTES = 8 + 8 + 1,
+	RECORD_BYTES = 1 + 2 + 3 * 8,
+	DEBT_BYTES = 8,
+	SHORT = 2, /* of the header's flags */
+};
 
 /* A number of the script's: whole, -1 .. 2^53. */
 static bool read_number(const char *p, int64_t *ret_value)
@@ -14,22 +21,6 @@ static bool read_number(const char *p, int64_t *ret_value)
 		return false;
 	*ret_value = (int64_t)v;
 	return true;
-}
-
-kova_status script_reader_init(struct script_reader *r, struct slice reply, uint64_t stamp,
-			       uint32_t n_ops)
-{
-	int64_t now_us;
-
-	if (reply.len < HEADER_BYTES || get_u64(reply.ptr) != stamp ||
-	    !read_number(reply.ptr + 8, &now_us) || now_us < 0 || (unsigned char)reply.ptr[16] > 1)
-		return KOVA_EPROTO;
-	*r = (struct script_reader){.reply = reply,
-				    .at = HEADER_BYTES,
-				    .now_us = (uint64_t)now_us,
-				    .refill_refused = reply.ptr[16] != 0,
-				    .left = n_ops};
-	return n_ops > 0 || reply.len == HEADER_BYTES ? KOVA_OK : KOVA_EPROTO;
 }
 
 enum {
@@ -118,15 +109,112 @@ static bool read_record(struct script_reader *r, struct script_answer *a)
 	return status <= SCRIPT_UNKNOWN && a->why <= SCRIPT_BREAKER_OPEN;
 }
 
+/* ---- The short reply ---- */
+
+/* A debt a key, or -1 for one that has a record for each of its operations: these come behind the debts, key by key. */
+static bool read_debts(struct script_reader *r)
+{
+	const struct script_plain *p = r->plain;
+	size_t record_at = HEADER_BYTES + (size_t)p->n_keys * DEBT_BYTES;
+	int64_t debt;
+
+	if (r->reply.len < record_at)
+		return false;
+	for (uint32_t i = 0; i < p->n_keys; i++) {
+		if (!read_number(r->reply.ptr + r->at + (size_t)i * DEBT_BYTES, &debt))
+			return false;
+		r->key[i].debt_ut = debt >= 0 ? (uint64_t)debt : 0;
+		r->key[i].at = debt >= 0 ? 0 : record_at;
+		record_at += debt >= 0 ? 0 : (size_t)p->key[i].n_ops * RECORD_BYTES;
+	}
+	r->at = record_at;
+	return record_at == r->reply.len;
+}
+
+static const struct limit *limit_of(struct script_reader *r, unsigned number)
+{
+	if (r->limit_at != number) {
+		const char *numbers = r->plain->limits.ptr + (number - 1) * SCRIPT_LIMIT_BYTES + 1;
+
+		r->limit_at = number;
+		r->limit.cap_ut = (uint64_t)get_double(numbers);
+		r->limit.quantum_ut = (uint64_t)get_double(numbers + 8);
+		r->limit.quantum_us = (uint64_t)get_double(numbers + 16);
+	}
+	return &r->limit;
+}
+
+static kova_status next_of_short(struct script_reader *r, struct script_answer *a)
+{
+	const struct script_plain_op *op = &r->plain->op[r->plain->n_ops - r->left];
+	const struct limit *l;
+	struct limiter_verdict v;
+	size_t *record_at = &r->key[op->key].at;
+
+	if (*record_at > 0) {
+		size_t end = r->at;
+
+		r->at = *record_at;
+		if (!read_record(r, a))
+			return KOVA_EPROTO;
+		*record_at += RECORD_BYTES;
+		if (r->at != *record_at) /* a take of one bucket has no more to say */
+			return KOVA_EPROTO;
+		r->at = end;
+		return KOVA_OK;
+	}
+	l = limit_of(r, op->limit);
+	if (l->cap_ut == 0 && r->key[op->key].debt_ut > 0)
+		return KOVA_EPROTO;
+	r->key[op->key].debt_ut =
+		bucket_decide(l, r->now_us, r->key[op->key].debt_ut, op->cost, &v);
+	a->status = v.allowed ? SCRIPT_ALLOWED : SCRIPT_REFUSED;
+	a->remaining = v.remaining;
+	a->wait_us = v.wait_us;
+	a->reset_us = v.reset_us;
+	return KOVA_OK;
+}
+
+/* ---- The reader ---- */
+
+kova_status script_reader_init(struct script_reader *r, struct slice reply, uint64_t stamp,
+			       uint32_t n_ops, const struct script_plain *plain)
+{
+	unsigned flags;
+	int64_t now_us;
+
+	if (reply.len < HEADER_BYTES || get_u64(reply.ptr) != stamp ||
+	    !read_number(reply.ptr + 8, &now_us) || now_us < 0)
+		return KOVA_EPROTO;
+	flags = (unsigned char)reply.ptr[16];
+	if (flags >= 2 * SHORT || ((flags & SHORT) != 0 && plain == NULL))
+		return KOVA_EPROTO;
+	r->reply = reply;
+	r->at = HEADER_BYTES;
+	r->now_us = (uint64_t)now_us;
+	r->refill_refused = (flags & 1) != 0;
+	r->left = n_ops;
+	r->plain = (flags & SHORT) != 0 ? plain : NULL;
+	r->limit_at = 0;
+	if (r->plain != NULL)
+		return read_debts(r) ? KOVA_OK : KOVA_EPROTO;
+	return n_ops > 0 || reply.len == HEADER_BYTES ? KOVA_OK : KOVA_EPROTO;
+}
+
 kova_status script_reader_next(struct script_reader *r, struct script_answer *ret_answer)
 {
 	struct script_answer a = {.now_us = r->now_us};
+	kova_status status = KOVA_OK;
 
-	if (r->left == 0 || !read_record(r, &a))
+	if (r->left == 0)
 		return KOVA_EPROTO;
+	if (r->plain != NULL)
+		status = next_of_short(r, &a);
+	else if (!read_record(r, &a) || (r->left == 1 && r->at != r->reply.len))
+		status = KOVA_EPROTO;
+	if (status != KOVA_OK)
+		return status;
 	r->left--;
-	if (r->left == 0 && r->at != r->reply.len)
-		return KOVA_EPROTO;
 	*ret_answer = a;
 	return KOVA_OK;
 }

@@ -115,13 +115,16 @@ static void one_batch(struct run *r, const char (*name)[64])
 	struct script_answer answer[OPS_MAX];
 	uint64_t key[OPS_MAX];
 	uint32_t n = 1 + (uint32_t)pick(r, OPS_MAX - 1);
-	bool general = pick(r, 2) == 0;
+	bool general = pick(r, 2) == 0, alike = pick(r, 2) == 0;
 
 	for (uint32_t i = 0; i < n; i++) {
 		key[i] = pick(r, KEYS);
 		check[i] = (struct script_check){.limit = &r->limit[key[i]],
 						 .key = slice_of(name[key[i]]),
 						 .cost = random_cost(r, &r->limit[key[i]])};
+		for (uint32_t j = 0; j < i && alike; j++) /* all that is asked of a key */
+			if (key[j] == key[i])
+				check[i].cost = check[j].cost;
 		op[i] = (struct script_op){.kind = SCRIPT_TAKE, .checks = &check[i], .n_checks = 1};
 	}
 	if (general && n < OPS_MAX) {

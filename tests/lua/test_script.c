@@ -341,6 +341,69 @@ Test(script, ordinary_buckets_are_kept_as_integers)
 	}
 }
 
+Test(script, a_bucket_stays_an_integer_when_it_is_written_again)
+{
+	struct limit l = bucket(10, SECOND, 20), huge = bucket(1000000, SECOND, LIMIT_MAX);
+
+	rig.clock_us = rig.virtual_us = ((uint64_t)time(NULL) + 100000) / 30 * 30 * SECOND;
+	for (uint64_t i = 1; i <= 20; i++) {
+		struct redis_answer a;
+
+		cr_assert_eq(take(&l, "k:b{t}x", 1).remaining, 19);
+		a = redis_client_command(&rig.client, "OBJECT ENCODING k:b{t}x");
+		cr_assert(slice_equal(a.text, SLICE("int")));
+		redis_answer_release(&a);
+		cr_assert_eq(take(&huge, "k:b{t}y", 1000000).remaining,
+			     LIMIT_MAX - 1000000 * i + 100000 * (i - 1));
+		rig.clock_us = rig.virtual_us += 100000;
+	}
+}
+
+/* Its operations are in the order in which they came, whichever keys are left to the general way. */
+Test(script, a_plain_batch_with_a_key_that_is_held)
+{
+	static const struct {
+		const char *key;
+		uint64_t cost, remaining;
+		enum script_refusal why;
+	} cases[] = {
+		{"k:b{t}x", 1, 19, SCRIPT_LIMITED}, {"k:b{t}held", 1, 0, SCRIPT_HELD},
+		{"k:b{t}y", 2, 18, SCRIPT_LIMITED}, {"k:b{t}leased", 2, 16, SCRIPT_LIMITED},
+		{"k:b{t}x", 4, 15, SCRIPT_LIMITED}, {"k:b{t}leased", 3, 13, SCRIPT_LIMITED},
+		{"k:b{t}y", 2, 16, SCRIPT_LIMITED}, {"k:b{t}held", 2, 0, SCRIPT_HELD},
+	};
+	enum { N = sizeof cases / sizeof *cases };
+	struct limit l = bucket(1, 3600 * SECOND, 20);
+	struct script_check c[N] = {{.limit = &l, .key = SLICE("k:b{t}held"), .cost = 1},
+				    {.limit = &l, .key = SLICE("k:b{t}leased"), .cost = 2}};
+	struct script_op op[N] = {{.kind = SCRIPT_FEEDBACK,
+				   .checks = &c[0],
+				   .n_checks = 1,
+				   .ok = true,
+				   .amount = UINT64_MAX,
+				   .hold_us = SECOND * 100},
+				  {.kind = SCRIPT_LEASE,
+				   .checks = &c[1],
+				   .n_checks = 1,
+				   .lease = {1},
+				   .ttl_us = SECOND * 10,
+				   .sharers = 1}};
+	struct script_answer a[N];
+
+	script_rig_run(&rig, op, 2, a);
+	for (unsigned i = 0; i < N; i++) {
+		c[i] = (struct script_check){
+			.limit = &l, .key = slice_of(cases[i].key), .cost = cases[i].cost};
+		op[i] = (struct script_op){.kind = SCRIPT_TAKE, .checks = &c[i], .n_checks = 1};
+	}
+	script_rig_run(&rig, op, N, a);
+	for (unsigned i = 0; i < N; i++)
+		cr_assert(a[i].remaining == cases[i].remaining && a[i].why == cases[i].why,
+			  "%u: %lu left, %d", i, (unsigned long)a[i].remaining, a[i].why);
+	cr_assert_eq(peek(&l, "k:b{t}x").remaining, 15);
+	cr_assert_eq(peek(&l, "k:b{t}leased").remaining, 13);
+}
+
 /* What a foreign hand left under a key of ours must not stop the batch it is asked in. */
 Test(script, a_state_that_is_none_counts_as_absent)
 {

@@ -108,7 +108,8 @@ void script_rig_run(struct script_rig *r, const struct script_op *op, uint32_t n
 		r->reply = redis_client_send(&r->client, command(r, true));
 	}
 	if (r->reply.type != '$' ||
-	    script_reader_init(&reader, r->reply.text, r->stamp, n) != KOVA_OK ||
+	    script_reader_init(&reader, r->reply.text, r->stamp, n, script_batch_plain(r->batch)) !=
+		    KOVA_OK ||
 	    reader.refill_refused != r->doubted)
 		fail("reply", &r->reply);
 	for (uint32_t i = 0; i < n; i++)

@@ -100,7 +100,7 @@ Test(script, a_plain_program)
 	expect_hex(a.at[5], "07007b28f129a201"
 			    "01"
 			    "0100"
-			    "0200"
+			    "0000"
 			    "02000000"
 			    "0000000000408f40"
 			    "0000000000409f40"
@@ -110,12 +110,68 @@ Test(script, a_plain_program)
 			    "000000000000f03f"
 			    "0000000000002440"
 			    "000000000000f03f"
+			    "0200"
+			    "0100"
 			    "0100"
 			    "0100"
 			    "000000000000f03f"
 			    "0100"
-			    "0200"
+			    "0100"
+			    "0100"
 			    "0000000000000840");
+	script_batch_free(b);
+}
+
+/* The last bytes of the program. */
+static struct slice program_end(struct script_batch *b, size_t len)
+{
+	struct arguments a = parse(command_of(b, false));
+	struct slice program = a.at[a.n - 1];
+
+	return (struct slice){program.ptr + program.len - len, len};
+}
+
+Test(script, keys_of_which_the_same_is_asked_are_one_run)
+{
+	struct script_batch *b = script_batch_new();
+	struct limit l = bucket(10);
+
+	for (int i = 0; i < 2; i++) {
+		add_take(b, &l, "x", 3);
+		add_take(b, &l, "y", 3);
+	}
+	expect_hex(program_end(b, 2 + 14), "0100" /* runs */
+					   "0200" /* keys */
+					   "0100" /* limit */
+					   "0200" /* operations on each */
+					   "0000000000000840");
+	script_batch_free(b);
+}
+
+Test(script, costs_that_differ_are_listed)
+{
+	struct script_batch *b = script_batch_new();
+	struct limit l = bucket(10);
+
+	add_take(b, &l, "x", 3);
+	add_take(b, &l, "y", 1);
+	add_take(b, &l, "x", 3);
+	add_take(b, &l, "x", 1);
+	expect_hex(program_end(b, 2 + 2 * 14 + 3 * 10), "0200"
+							"0100"
+							"0100"
+							"0000"
+							"0000000000000000"
+							"0100"
+							"0100"
+							"0100"
+							"000000000000f03f"
+							"0100"
+							"0000000000000840"
+							"0100"
+							"0000000000000840"
+							"0100"
+							"000000000000f03f");
 	script_batch_free(b);
 }
 
@@ -219,12 +275,29 @@ Test(script, equal_keys_and_equal_limits_are_sent_once)
 	for (int i = 0; i < 40; i++) {
 		add_take(b, &one, "x", 1);
 		add_take(b, &same, "y", 1);
-		add_take(b, &other, "x", 1);
+		add_take(b, &other, "z", 1);
 	}
 	cr_assert_eq(script_batch_ops(b), 120);
 	a = parse(command_of(b, false));
-	cr_assert_eq(a.n, 3 + 2 + 1);
-	cr_assert_eq(a.at[5].len, 33 + 2 * 41 + 120 * 12);
+	cr_assert_eq(a.n, 3 + 3 + 1);
+	cr_assert_eq(a.at[6].len, 33 + 2 * 41 + 2 + 2 * 14);
+	script_batch_free(b);
+}
+
+/* Then it is not plain any more. */
+Test(script, a_key_under_two_limits)
+{
+	struct script_batch *b = script_batch_new();
+	struct limit one = bucket(10), other = bucket(11);
+	struct arguments a;
+
+	add_take(b, &one, "x", 1);
+	add_take(b, &other, "x", 1);
+	cr_assert_eq(script_batch_ops(b), 2);
+	a = parse(command_of(b, false));
+	cr_assert_null(script_batch_plain(b));
+	cr_assert_eq(a.n, 3 + 1 + 1);
+	cr_assert_eq(a.at[4].len, 33 + 2 * 41 + 2 * (20 + 17));
 	script_batch_free(b);
 }
 
@@ -238,7 +311,7 @@ Test(script, a_limit_that_was_replaced_in_its_place_is_another)
 	l = bucket(11);
 	add_take(b, &l, "y", 1);
 	a = parse(command_of(b, false));
-	cr_assert_eq(a.at[5].len, 33 + 2 * 41 + 2 * 12);
+	cr_assert_eq(a.at[5].len, 33 + 2 * 41 + 2 + 2 * 14);
 	script_batch_free(b);
 }
 
@@ -345,7 +418,7 @@ static void put_reply(struct buf *b)
 static kova_status read_all(struct slice reply, uint32_t n, struct script_answer *ret_answer)
 {
 	struct script_reader r;
-	kova_status status = script_reader_init(&r, reply, STAMP, n);
+	kova_status status = script_reader_init(&r, reply, STAMP, n, NULL);
 
 	for (uint32_t i = 0; i < n && status == KOVA_OK; i++)
 		status = script_reader_next(&r, &ret_answer[i]);
@@ -398,10 +471,10 @@ Test(script, another_stamp_or_number_of_operations_is_out_of_step)
 	struct script_answer a[4];
 
 	put_reply(&b);
-	cr_assert_eq(script_reader_init(&r, buf_slice(&b), STAMP - 1, 3), KOVA_EPROTO);
+	cr_assert_eq(script_reader_init(&r, buf_slice(&b), STAMP - 1, 3, NULL), KOVA_EPROTO);
 	cr_assert_eq(read_all(buf_slice(&b), 2, a), KOVA_EPROTO);
 	cr_assert_eq(read_all(buf_slice(&b), 4, a), KOVA_EPROTO);
-	cr_assert_eq(script_reader_init(&r, buf_slice(&b), STAMP, 0), KOVA_EPROTO);
+	cr_assert_eq(script_reader_init(&r, buf_slice(&b), STAMP, 0, NULL), KOVA_EPROTO);
 	buf_release(&b);
 }
 
@@ -412,7 +485,7 @@ Test(script, a_reply_says_whether_refill_was_refused)
 		struct script_reader r;
 
 		put_head(&b, (char)refused);
-		cr_assert_eq(script_reader_init(&r, buf_slice(&b), STAMP, 0),
+		cr_assert_eq(script_reader_init(&r, buf_slice(&b), STAMP, 0, NULL),
 			     refused <= 1 ? KOVA_OK : KOVA_EPROTO);
 		cr_assert(refused > 1 || r.refill_refused == (refused == 1));
 		buf_release(&b);
@@ -460,4 +533,127 @@ Test(script, random_replies_are_refused_or_read)
 		free(bytes);
 	}
 	buf_release(&good);
+}
+
+/* ---- Short replies ---- */
+
+/* Takes of 1, 15 and 5 from x, whose debt is 3 tokens; between them of 2 from y, which has leases, and of 1 from z. */
+static struct script_batch *short_batch(struct limit *ret_limit)
+{
+	struct script_batch *b = script_batch_new();
+
+	*ret_limit = bucket(10);
+	add_take(b, ret_limit, "x", 1);
+	add_take(b, ret_limit, "y", 2);
+	add_take(b, ret_limit, "x", 15);
+	add_take(b, ret_limit, "z", 1);
+	add_take(b, ret_limit, "y", 2);
+	add_take(b, ret_limit, "x", 5);
+	command_of(b, false);
+	return b;
+}
+
+static void put_short(struct buf *b, double x)
+{
+	put_head(b, 2);
+	put(b, x);
+	put(b, -1);
+	put(b, 0);
+	put_record(b, SCRIPT_ALLOWED, 0, 7, 8, 9);
+	put_record(b, SCRIPT_REFUSED | 8, 0, 0, 10, 11);
+}
+
+static kova_status read_short(struct script_batch *batch, struct slice reply,
+			      struct script_answer *ret_answer)
+{
+	struct script_reader r;
+	kova_status status = script_reader_init(&r, reply, STAMP, 6, script_batch_plain(batch));
+
+	for (uint32_t i = 0; i < 6 && status == KOVA_OK; i++)
+		status = script_reader_next(&r, &ret_answer[i]);
+	return status;
+}
+
+Test(script, a_short_reply_is_read)
+{
+	struct limit l;
+	struct script_batch *batch = short_batch(&l);
+	struct script_answer a[6];
+	struct buf b = {0};
+
+	put_short(&b, 3e6);
+	cr_assert_eq(read_short(batch, buf_slice(&b), a), KOVA_OK);
+	cr_assert(a[0].status == SCRIPT_ALLOWED && a[0].remaining == 16 && a[0].now_us == NOW);
+	cr_assert(a[0].wait_us == 100000 && a[0].reset_us == 400000);
+	cr_assert(a[1].status == SCRIPT_ALLOWED && a[1].remaining == 7);
+	cr_assert(a[2].status == SCRIPT_ALLOWED && a[2].remaining == 1);
+	cr_assert(a[3].status == SCRIPT_ALLOWED && a[3].remaining == 19);
+	cr_assert(a[4].status == SCRIPT_REFUSED && a[4].why == SCRIPT_HELD && a[4].wait_us == 10);
+	cr_assert(a[5].status == SCRIPT_REFUSED && a[5].remaining == 1 && a[5].wait_us == 400000);
+	script_batch_free(batch);
+	buf_release(&b);
+}
+
+Test(script, no_prefix_and_no_longer_short_reply_is_one)
+{
+	struct limit l;
+	struct script_batch *batch = short_batch(&l);
+	struct script_answer a[6];
+	struct buf b = {0};
+
+	put_short(&b, 0);
+	for (size_t n = 0; n < b.len; n++) {
+		char *exact = malloc(n + 1); /* so that ASan sees a read beyond it */
+
+		memcpy(exact, b.ptr, n);
+		cr_assert_eq(read_short(batch, (struct slice){exact, n}, a), KOVA_EPROTO,
+			     "prefix of %zu", n);
+		free(exact);
+	}
+	buf_add_text(&b, "x");
+	cr_assert_eq(read_short(batch, buf_slice(&b), a), KOVA_EPROTO);
+	script_batch_free(batch);
+	buf_release(&b);
+}
+
+Test(script, debts_that_are_none_are_refused)
+{
+	const double bad[] = {0.5, -2, 9007199254740994.0, 1e300, INFINITY, NAN};
+	struct limit l;
+	struct script_batch *batch = short_batch(&l);
+	struct script_answer a[6];
+
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		struct buf b = {0};
+
+		put_short(&b, bad[i]);
+		cr_assert_eq(read_short(batch, buf_slice(&b), a), KOVA_EPROTO, "%g", bad[i]);
+		buf_release(&b);
+	}
+	script_batch_free(batch);
+}
+
+/* Nothing can be missing of a limit that has nothing. */
+Test(script, a_debt_under_a_limit_of_0_is_refused)
+{
+	struct limit l = bucket(0);
+	struct script_batch *batch = script_batch_new();
+	struct script_reader r;
+	struct script_answer a;
+
+	add_take(batch, &l, "x", 1);
+	command_of(batch, false);
+	for (int debt = 0; debt < 2; debt++) {
+		struct buf b = {0};
+
+		put_head(&b, 2);
+		put(&b, debt);
+		cr_assert_eq(
+			script_reader_init(&r, buf_slice(&b), STAMP, 1, script_batch_plain(batch)),
+			KOVA_OK);
+		cr_assert_eq(script_reader_next(&r, &a), debt > 0 ? KOVA_EPROTO : KOVA_OK);
+		buf_release(&b);
+	}
+	cr_assert(a.status == SCRIPT_REFUSED && a.wait_us == -1);
+	script_batch_free(batch);
 }
