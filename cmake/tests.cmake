@@ -83,7 +83,7 @@ function(add_unit_test path)
 endfunction()
 
 function(add_sim_test path)
-  kova_c_test(sim 120 ${path})
+  kova_c_test(sim 300 ${path})
   cmake_path(GET path STEM stem)
   string(REGEX REPLACE "^test_" "sim_" target ${stem})
   if(TARGET ${target})

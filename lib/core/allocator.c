@@ -122,6 +122,7 @@ void allocator_restore(struct allocator *a, const struct allocator_terms *t, uns
 {
 	uint64_t until_us = counts_until_us(t, now_us, g->duration_us);
 
+	a->newest = greater(a->newest, g->floors);
 	a->region[region] = (struct allocator_region){
 		.clock = g->clock,
 		.t0_us = g->t0_us,
@@ -131,6 +132,7 @@ void allocator_restore(struct allocator *a, const struct allocator_terms *t, uns
 		.before = g->before,
 		.before_until_us = until_us,
 		.floor = g->floor,
+		.confirmed = g->floors,
 		.window = g->window,
 		.held = t->whole,
 		.answered = true,
@@ -177,7 +179,7 @@ static void note_floors(struct allocator *a, struct allocator_region *r,
 {
 	uint32_t floor = t->region[region].floor;
 
-	if (floors < t->floors)
+	if (floors < t->floors || t->floors < a->newest)
 		return;
 	r->cut = true;
 	if (floor < r->floor || a->confirmed >= t->floors)
@@ -230,26 +232,32 @@ void allocator_report(struct allocator *a, const struct allocator_terms *t, unsi
 
 /* ---- Grants ---- */
 
+/* Whether what counts now is of one calendar window: what others held in one that a region is still in may not be known. */
+static bool are_in_one_window(const struct allocator *a, const struct allocator_terms *t)
+{
+	for (unsigned i = 1; i < t->n_regions; i++)
+		if (a->region[i].window != a->region[0].window)
+			return false;
+	return true;
+}
+
 /* Rises of floors are in force for whoever is told so; before that there must be room for all of them. */
 static void confirm_floors(struct allocator *a, const struct allocator_terms *t, uint64_t now_us)
 {
 	uint64_t sum = 0;
 
-	if (a->confirmed >= t->floors)
+	if (a->confirmed >= t->floors || t->floors < a->newest || !are_in_one_window(a, t))
 		return;
-	for (unsigned i = 0; i < t->n_regions; i++) {
-		const struct allocator_region *r = &a->region[i];
-		uint32_t most = greater(allocator_counted(a, t, i, now_us), t->region[i].floor);
-
-		sum += t->kind == SHARE_CALENDAR ? greater(most, r->held) : most;
-	}
+	for (unsigned i = 0; i < t->n_regions; i++)
+		sum += greater(allocator_counted(a, t, i, now_us), t->region[i].floor);
 	if (sum > t->whole)
 		return;
-	a->confirmed = t->floors;
+	a->confirmed = a->newest = t->floors;
 	for (unsigned i = 0; i < t->n_regions; i++) {
 		struct allocator_region *r = &a->region[i];
 
 		r->floor = r->cut ? t->region[i].floor : greater(r->floor, t->region[i].floor);
+		r->confirmed = t->floors;
 	}
 }
 
@@ -286,16 +294,19 @@ static uint32_t room_for(const struct allocator *a, const struct allocator_terms
 	return others < t->whole ? (uint32_t)(t->whole - others) : 0;
 }
 
-/* How much of the target it gets; what it has, if that is nearly it. */
+/*
+ * How much of the target it gets; what it has, if that is nearly it. Not its floor as a matter of course: that may be lent by a
+ * promise to another epoch, which is not known here, and a grant would take it back too early.
+ */
 static uint32_t choose(const struct allocator_region *r, const struct allocator_terms *t,
-		       uint64_t now_us, uint32_t own, uint32_t target, uint32_t room)
+		       uint64_t now_us, uint32_t target, uint32_t room)
 {
 	uint32_t has = granted_now(r, now_us);
 	uint32_t apart = has > target ? has - target : target - has;
 
-	if (apart <= t->whole / HYSTERESIS && has >= own && has <= room)
+	if (apart <= t->whole / HYSTERESIS && has <= room)
 		return has;
-	return greater(own, target < room ? target : room);
+	return target < room ? target : room;
 }
 
 static void give(struct allocator_region *r, const struct allocator_terms *t, uint64_t now_us,
@@ -324,11 +335,11 @@ uint32_t allocator_grant(struct allocator *a, const struct allocator_terms *t, u
 	find_targets(a, t, now_us, until_us, target);
 	for (unsigned i = 0; i < t->n_regions; i++) {
 		struct allocator_region *r = &a->region[i];
-		uint32_t own = own_floor(r, until_us), parts;
+		uint32_t parts;
 
 		if (r->answered || r->clock == 0)
 			continue;
-		parts = choose(r, t, now_us, own, target[i], room_for(a, t, i, now_us, until_us));
+		parts = choose(r, t, now_us, target[i], room_for(a, t, i, now_us, until_us));
 		if (parts == granted_now(r, now_us) && now_us < r->granted_us + t->duration_us / 3)
 			continue;
 		give(r, t, now_us, until_us, parts);
@@ -342,7 +353,7 @@ uint32_t allocator_grant(struct allocator *a, const struct allocator_terms *t, u
 			.before = greater(before_now(r, now_us), used_now(r, now_us)),
 			.window = r->window,
 			.floor = r->floor,
-			.floors = a->confirmed,
+			.floors = r->confirmed,
 			.epoch = a->epoch,
 			.c0_us = now_us,
 		};

@@ -56,6 +56,7 @@ struct allocator_region {
 	uint32_t before; /* the largest of the grants before that one that may still be in force */
 	uint32_t used;   /* parts that windows which begin before now remember */
 	uint32_t floor;  /* the most that the floor can be */
+	uint32_t confirmed; /* version of the floors that the region was told may rise */
 	uint32_t lent;
 	uint32_t demand; /* with hysteresis */
 	uint32_t window; /* calendar: the newest that the region was heard of in ... */
@@ -67,6 +68,7 @@ struct allocator_region {
 struct allocator {
 	uint64_t epoch;     /* of this owner: no other has it */
 	uint32_t confirmed; /* version of the floors whose rises may be in force */
+	uint32_t newest;    /* the same, and of owners before */
 	struct allocator_region region[ALLOCATOR_REGIONS_MAX];
 };
 
@@ -83,7 +85,10 @@ void allocator_init(struct allocator *a, const struct allocator_terms *t, uint64
 void allocator_restore(struct allocator *a, const struct allocator_terms *t, unsigned region,
 		       uint64_t now_us, const struct share_grant *g);
 
-/* The terms have floors of a new version. */
+/*
+ * The terms have floors of a new version. Who has terms older than what an owner before confirmed, which allocator_restore()
+ * tells, lowers no floor that it counts.
+ */
 void allocator_set_floors(struct allocator *a, const struct allocator_terms *t);
 
 /* A report of the region's. One that is not newer than the newest says nothing. */

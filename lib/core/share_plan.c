@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "core/divide.h"
+
 void share_plan_init(struct share_plan *p, uint64_t clock, uint64_t now_us, uint32_t parts)
 {
 	*p = (struct share_plan){.clock = clock, .piece = {{now_us, parts}}, .n = 1};
@@ -70,10 +72,31 @@ static uint64_t gcd(uint64_t a, uint64_t b)
 	return a;
 }
 
+/*
+ * Of odd shares the exact quantum would be long, and a refill in few large steps overflows a small burst: then a rate
+ * that is at most a thousandth slower.
+ */
+static void share_rate(struct limit *share, uint64_t refill_ut)
+{
+	uint64_t divisor = gcd(refill_ut, share->per_us);
+
+	share->quantum_ut = refill_ut / divisor;
+	share->quantum_us = share->per_us / divisor;
+	if (share->quantum_us > SHARE_QUANTUM_US && share->quantum_ut > SHARE_QUANTUM_UT) {
+		share->quantum_us = divide_up(SHARE_QUANTUM_UT * share->per_us, refill_ut);
+		if (share->quantum_us < SHARE_QUANTUM_US)
+			share->quantum_us = SHARE_QUANTUM_US;
+		share->quantum_ut = refill_ut * share->quantum_us / share->per_us;
+	}
+	if (share->quantum_ut / share->quantum_us >= LIMIT_RATE_MAX_UT_PER_US) {
+		share->quantum_ut = LIMIT_RATE_MAX_UT_PER_US;
+		share->quantum_us = 1;
+	}
+}
+
 struct limit share_of(const struct limit *l, uint32_t parts, uint32_t whole)
 {
 	struct limit share = *l;
-	uint64_t refill_ut, divisor;
 
 	assert(parts <= whole);
 	if (l->algorithm != ALGORITHM_TOKEN_BUCKET) {
@@ -81,14 +104,7 @@ struct limit share_of(const struct limit *l, uint32_t parts, uint32_t whole)
 		return share;
 	}
 	assert(whole == SHARE_RATE_WHOLE);
-	refill_ut = l->limit * parts * (LIMIT_UT / SHARE_RATE_WHOLE);
-	divisor = gcd(refill_ut, l->per_us);
 	share.cap_ut = l->cap_ut / SHARE_RATE_WHOLE * parts;
-	share.quantum_ut = refill_ut / divisor;
-	share.quantum_us = l->per_us / divisor;
-	if (share.quantum_ut / share.quantum_us >= LIMIT_RATE_MAX_UT_PER_US) {
-		share.quantum_ut = LIMIT_RATE_MAX_UT_PER_US;
-		share.quantum_us = 1;
-	}
+	share_rate(&share, l->limit * parts * (LIMIT_UT / SHARE_RATE_WHOLE));
 	return share;
 }

@@ -15,6 +15,8 @@
 
 enum {
 	SHARE_RATE_WHOLE = 1000,
+	SHARE_QUANTUM_US = 100,  /* a share's refill comes in steps of so long at most ... */
+	SHARE_QUANTUM_UT = 1000, /* ... or so much */
 	SHARE_PIECES_MAX = 16,
 	SHARE_PIECES_AHEAD = 3, /* of which so many are at most in the future */
 };
@@ -56,7 +58,8 @@ void share_plan_restart(struct share_plan *p, uint64_t clock, uint64_t now_us, u
 uint32_t share_whole(const struct limit *l);
 
 /*
- * A region's part of a limit: token buckets (rate and burst), windows and calendars, rounded down. parts <= whole; whole is
+ * A region's part of a limit: token buckets (rate and burst), windows and calendars, rounded down (a rate by a thousandth at
+ * most). Of the derived fields those for buckets are set: cap, quantum. parts <= whole; whole is
  * share_whole() of this limit, or of another level's of the same algorithm.
  */
 struct limit share_of(const struct limit *l, uint32_t parts, uint32_t whole);

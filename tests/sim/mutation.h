@@ -23,10 +23,43 @@
 	X(SOME_LEVELS, "what the levels before the refusing one took stays taken")                 \
 	X(REDIS_FORGETS, "a crash of Redis loses what it acknowledged lately")
 
+/* Those of docs/global.md. */
+#define GLOBE_MUTATIONS(X)                                                                         \
+	X(GRANT_FROM_READING, "a grant's time runs from when it was read, not from its t0")        \
+	X(NO_GRANT_MARGIN, "the coordinator counts a grant for D, without the margin")             \
+	X(LESS_COUNTS_AT_ONCE, "a smaller grant counts before the region reports that it read it") \
+	X(GRANT_OF_OTHER_CLOCK, "a grant that echoes a clock from before a jump is used")          \
+	X(JUMP_KEEPS_GRANT, "a clock that jumped leaves the grant in force")                       \
+	X(OLD_GRANT_AGAIN, "an older grant that comes again is used")                              \
+	X(TOKENS_WITH_SHARE, "a share that grows brings tokens")                                   \
+	X(LAZY_SHARE, "a bucket refills its past by the share of now")                             \
+	X(ABSENT_FULL, "an absent key is full under the share of now")                             \
+	X(LESS_BEFORE_LEASES_END,                                                                  \
+	  "a smaller grant is reported while leases of the larger are out")                        \
+	X(JUMP_ENDS_PROMISE, "a clock that jumped ahead ends a promise")                           \
+	X(GRANT_GIVES_FLOOR, "a grant is the floor at least, though that may be lent")             \
+	X(TAKE_OVER_EARLY, "a new owner does not wait for transactions that are open")             \
+	X(LEASE_OUTLIVES_GRANT, "a lease may end after the grant that it rests on")                \
+	X(LENDER_RESUMES_FULL, "who lent its floor resumes with its burst")                        \
+	X(ANY_EPOCH_LENDS, "a promise to another coordinator is used, from its arrival")           \
+	X(LENT_FOR_LONGER, "what is lent counts for longer than it is promised")                   \
+	X(FLOOR_AT_ONCE, "a raised floor applies before it is confirmed")                          \
+	X(NO_QUARANTINE, "a window's grant that expired is free at once")                          \
+	X(RELEASE_UNCHECKED, "what a window used is not counted when its share goes")              \
+	X(CALENDAR_FREED, "a calendar's grant that expired is free within its window")             \
+	X(GRANT_OUTLIVES_WINDOW, "a grant for one calendar window is used in the next")            \
+	X(TAKE_OVER_BLIND, "a new owner counts no grant of before")                                \
+	X(TAKE_OVER_NEWEST, "a new owner counts the newest grant only")                            \
+	X(NO_FENCE, "the broker takes offsets of a generation that is over")                       \
+	X(GOSSIP_UNCOMMITTED, "a grant is gossiped before it is committed")
+
 enum mutation {
 	SIM_NOTHING,
 #define X(name, text) SIM_##name,
 	SIM_MUTATIONS(X)
 #undef X
-		SIM_MUTATIONS_END
+		SIM_MUTATIONS_END,
+#define X(name, text) SIM_##name,
+	GLOBE_MUTATIONS(X)
+#undef X
 };

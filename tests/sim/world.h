@@ -25,7 +25,7 @@ void sim_clock_set(struct sim_clock *c, uint64_t true_us, int64_t ppm, int64_t s
 
 /* ---- Events ---- */
 
-enum { WORLD_LOG_LINES = 400, WORLD_LOG_BYTES = 160 };
+enum { WORLD_LOG_LINES = 4000, WORLD_LOG_BYTES = 160 };
 
 struct world {
 	uint64_t now_us;

@@ -173,6 +173,33 @@ Test(allocator, a_raised_floor_waits_until_there_is_room_for_it)
 	cr_expect_eq(g.floor, 500);
 }
 
+Test(allocator, who_does_not_know_the_newest_floors_lowers_none)
+{
+	struct allocator_terms t = rate_terms();
+	struct allocator a;
+	const struct share_grant risen = {.seq = 1, .clock = 1, .floor = 500, .floors = 1};
+	struct share_report r = report(501, 0);
+
+	r.floors = 1;
+	allocator_init(&a, &t, EPOCH);
+	allocator_restore(&a, &t, 1, SECOND, &risen);
+	allocator_report(&a, &t, 1, SECOND, &r);
+	cr_expect_eq(allocator_counted(&a, &t, 1, 60 * SECOND), 500);
+}
+
+Test(allocator, there_is_no_grant_without_room_not_even_for_a_floor)
+{
+	struct allocator_terms t = rate_terms();
+	struct allocator a;
+	const struct share_grant all = {
+		.seq = 1, .clock = 1, .duration_us = 5 * SECOND, .parts = 1000, .floor = 100};
+
+	/* The other's floor was lent, by a promise to an owner before. */
+	allocator_init(&a, &t, EPOCH);
+	allocator_restore(&a, &t, 0, SECOND, &all);
+	cr_expect_eq(grant(&a, &t, 1, SECOND, report(1, 2000)).parts, 0);
+}
+
 Test(allocator, a_window_remembers_what_was_used)
 {
 	struct allocator_terms t = rate_terms();
@@ -302,7 +329,9 @@ Test(region_share, a_promise_binds_from_the_reading)
 	cr_expect_not(region_share_lend(&s, &region_terms, 10 * SECOND, 100, 0));
 	reads(&s, 11 * SECOND, grant_of(1, 5 * SECOND, 100));
 	cr_expect_not(region_share_lend(&s, &region_terms, 12 * SECOND, 100, 1), "it was used");
-	cr_expect(region_share_lend(&s, &region_terms, 12 * SECOND, 100, 0));
+	region_share_leased(&s, 12 * SECOND + 1);
+	cr_expect_not(region_share_lend(&s, &region_terms, 12 * SECOND, 100, 0), "leased");
+	cr_expect(region_share_lend(&s, &region_terms, 12 * SECOND + 1, 100, 0));
 	cr_expect_eq(region_share_now(&s, 41 * SECOND - 1), 0);
 	region_share_report(&s, 41 * SECOND - 1, &r);
 	cr_expect_eq(r.lent, 100);
