@@ -21,12 +21,14 @@
 #include "conn.h"
 #include "control.h"
 #include "control_state.h"
+#include "event_kinds.h"
 #include "front_http.h"
 #include "front_resp.h"
 #include "io/log.h"
 #include "io/redis_child.h"
 #include "listener.h"
 #include "policy_stats.h"
+#include "publisher.h"
 #include "tour.h"
 #include "worker.h"
 
@@ -42,10 +44,11 @@ struct agent_life {
 	enum agent_step step;
 	kova_status status;
 	struct edge_conf conf;
-	struct auth *auth;         /* the owner's; the other loops follow */
-	struct control *control;   /* likewise */
-	struct redis_child *child; /* embedded mode */
-	struct worker *workers;    /* an array; the first is the owner */
+	struct auth *auth;           /* the owner's; the other loops follow */
+	struct control *control;     /* likewise */
+	struct redis_child *child;   /* embedded mode */
+	struct publisher *publisher; /* NULL: there is no Kafka */
+	struct worker *workers;      /* an array; the first is the owner */
 	unsigned n_workers, n_open;
 	struct conn_pool **pools; /* of all workers */
 	struct outage_log *outages;
@@ -105,8 +108,7 @@ static void on_child_stopped(void *data)
 	worker_end(&l->workers[0]);
 }
 
-/* No loop works any more. */
-static void on_engine_closed(void *data)
+static void on_published(void *data)
 {
 	struct agent_life *l = data;
 
@@ -116,6 +118,15 @@ static void on_engine_closed(void *data)
 		redis_child_stop(l->child, on_child_stopped, l);
 	else
 		on_child_stopped(l);
+}
+
+/* No loop works any more. */
+static void on_engine_closed(void *data)
+{
+	struct agent_life *l = data;
+
+	l->workers[0].agent.publisher = NULL;
+	publisher_close(l->publisher, on_published, l);
 }
 
 static void on_worker_closed(void *data)
@@ -147,6 +158,8 @@ static void stop(struct agent_life *l)
 	l->step = AGENT_ENDING;
 	uv_timer_stop(&l->timer);
 	stop_listening(l);
+	if (l->publisher != NULL)
+		publisher_stop(l->publisher);
 	l->n_open = l->n_workers;
 	for (unsigned i = 0; i < l->n_workers; i++)
 		worker_drain(&l->workers[i], running, on_worker_closed, l);
@@ -174,6 +187,9 @@ static void warn_of_restart(const struct edge_conf *was, const struct edge_conf 
 	warn_if_changed("redis.master", was->redis.master, is->redis.master);
 	if (was->redis.max_skew_ms != is->redis.max_skew_ms)
 		warn_if_changed("clock.max_skew", NULL, "");
+	warn_if_changed("kafka.bootstrap", was->kafka.bootstrap, is->kafka.bootstrap);
+	if (was->kafka.report_ms != is->kafka.report_ms)
+		warn_if_changed("kafka.report", NULL, "");
 	if (was->threads != is->threads)
 		warn_if_changed("threads", NULL, "");
 }
@@ -371,6 +387,8 @@ static void open_fronts(struct agent_life *l)
 	    !listen_on_unix(l, 2, conf->listen_unix))
 		return;
 	l->step = AGENT_RUNNING;
+	if (l->publisher != NULL)
+		publisher_start(l->publisher, &l->workers[0].agent);
 	if (conf->insecure)
 		log_event(LOG_WARN, "insecure",
 			  "INSECURE: anybody who reaches this agent may use and administer it");
@@ -401,6 +419,26 @@ static bool start_worker(struct agent_life *l, const struct redis_conf *redis, u
 	return w->agent.auth != NULL && auth_follow(w->agent.auth, l->auth) == KOVA_OK &&
 	       w->agent.control != NULL && worker_open(w, redis, &l->workers[0], l->outages) &&
 	       worker_start(w);
+}
+
+/* False: it can't be made; the log says why. */
+static bool start_publisher(struct agent_life *l)
+{
+	struct buf error = {0};
+
+	if (l->conf.kafka.bootstrap == NULL)
+		return true;
+	l->publisher = publisher_new(&l->loop, &l->conf, l->conf.threads, &error);
+	if (l->publisher == NULL) {
+		log_lines("kafka", &error);
+		return false;
+	}
+	l->workers[0].agent.publisher = l->publisher;
+	control_on_write(l->control, event_config, &l->workers[0].agent);
+	for (unsigned i = 0; i < l->conf.threads; i++)
+		l->workers[i].agent.feed = publisher_feed(l->publisher, i);
+	buf_release(&error);
+	return true;
 }
 
 static bool start_workers(struct agent_life *l, const struct redis_conf *redis)
@@ -539,6 +577,10 @@ static void start(struct agent_life *l)
 		return;
 	}
 	l->workers[0].agent.control = l->control;
+	if (!start_publisher(l)) {
+		fail(l, KOVA_EIO, "there can be no client of Kafka", "see the lines before");
+		return;
+	}
 	start_store(l);
 }
 

@@ -15,6 +15,8 @@
 
 struct auth;
 struct control;
+struct publisher;
+struct usage_feed;
 
 struct agent {
 	uv_loop_t *loop;
@@ -28,6 +30,8 @@ struct agent {
 	struct auth *auth;       /* tokens and their scopes */
 	struct control *control; /* of other loops than the owner: a replica */
 	struct engine *engine;
+	struct usage_feed *feed;     /* NULL: there is no Kafka */
+	struct publisher *publisher; /* the owner's; NULL: there is no Kafka */
 	struct ops ops;
 	unsigned tours; /* tours and other errands to loops that are on their way from here */
 	bool draining;  /* SIGTERM was received: no new connections, readyz says so */

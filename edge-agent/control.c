@@ -226,11 +226,38 @@ static kova_status apply(struct control *c, struct control_item *item, struct co
 	return status;
 }
 
+void control_on_write(struct control *c, void (*wrote)(const struct control_write *w, void *data),
+		      void *data)
+{
+	c->wrote = wrote;
+	c->wrote_data = data;
+}
+
+static void tell_of_write(const struct control *c, const struct control_item *before,
+			  const struct control_item *after)
+{
+	struct slice key = {after->id.ptr + 1, after->id.len - 1};
+	struct slice policy = slice_cut(&key, '\0');
+	enum control_kind kind = control_item_kind(after);
+	const struct control_write w = {
+		.kind = kind == CONTROL_POLICY ? "policy" : "override",
+		.policy = policy,
+		.key = kind == CONTROL_KEY ? key : (struct slice){0},
+		.prefix = kind == CONTROL_PREFIX ? key : (struct slice){0},
+		.who = after->who,
+		.before = before != NULL ? before->text : (struct slice){0},
+		.after = after->text,
+	};
+
+	if (c->wrote != NULL)
+		c->wrote(&w, c->wrote_data);
+}
+
 /* Writes the item of these parts, stamped now by `who`; what the file said of it stays known. */
 static kova_status change(struct control *c, struct control_item_parts *parts, const char *who,
 			  struct control_error *e)
 {
-	const struct control_item *known = control_state_find(c->state, parts->id);
+	struct control_item *known = control_state_find(c->state, parts->id);
 
 	assert(strlen(who) < CONTROL_WHO_MAX && !c->is_replica);
 	parts->who = slice_of(who);
@@ -240,8 +267,13 @@ static kova_status change(struct control *c, struct control_item_parts *parts, c
 
 	if (item == NULL)
 		return fail_memory(e);
+	if (known != NULL)
+		control_item_ref(known); /* the state that it is in may go */
 	kova_status status = apply(c, item, e);
 
+	if (status == KOVA_OK)
+		tell_of_write(c, known, item);
+	control_item_unref(known);
 	control_item_unref(item);
 	return status;
 }

@@ -46,6 +46,18 @@ void control_follow(struct control *replica, struct control_state *state);
 /* Called after each change of the catalogue. One listener: the engine. */
 void control_on_change(struct control *c, void (*changed)(void *data), void *data);
 
+/* A change that administration made, in force now. */
+struct control_write {
+	const char *kind;         /* "policy", "override" */
+	struct slice policy;      /* its name, or that of the override's policy */
+	struct slice key, prefix; /* of an override, one of them; else empty */
+	struct slice who;
+	struct slice before, after; /* JSON; empty: there was none, it was deleted */
+};
+/* Called for each; all is borrowed for the call. On the owner's loop. */
+void control_on_write(struct control *c, void (*wrote)(const struct control_write *w, void *data),
+		      void *data);
+
 /* What this node has not: from now on administration can't put a policy that asks for it. */
 struct control_lacks {
 	bool replicas; /* of the store */

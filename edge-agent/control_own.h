@@ -11,6 +11,8 @@ struct control {
 	struct hlc clock;
 	void (*changed)(void *data);
 	void *changed_data;
+	void (*wrote)(const struct control_write *w, void *data);
+	void *wrote_data;
 	struct control_lacks lacks; /* see control_refuse() */
 	bool is_replica;            /* another loop's: takes no changes, has no store */
 	bool reloading;             /* a job of control_reload.c builds the next state */

@@ -78,12 +78,14 @@ struct engine *engine_new(uv_loop_t *loop, struct control *control, struct engin
 	e->loop = loop;
 	e->control = control;
 	e->n_states_max = ENGINE_REQUESTS_MAX;
+	e->feed = place.feed;
+	e->agent = place.agent;
 	e->first = place.first;
 	e->index = place.index;
 	e->loops = place.loops;
 	e->n_sites = sites.n;
 	e->homes = sites.homes;
-	e->usage = usage_new(USAGE_KEYS);
+	e->usage = usage_new(USAGE_KEYS, e->feed);
 	e->outage = e->first != NULL ? e->first->outage : outage_new();
 	e->leases = leases_new(e);
 	e->waiters = e->leases != NULL ? waiters_new(e) : NULL;
@@ -183,6 +185,7 @@ void engine_close(struct engine *e, void (*on_closed)(void *data), void *data)
 	e->closing = true;
 	control_on_change(e->control, NULL, NULL);
 	leases_stop(e->leases);
+	leases_count_all(e->leases);
 	if (e->first == NULL)
 		heartbeat_stop(e->heartbeat);
 	/* What is still asked of the stores ends now, and its end needs all other parts. The last of them may free it. */
@@ -246,6 +249,12 @@ bool usage_get(const struct engine *e, struct slice policy, struct slice key,
 {
 	leases_count(e->leases, policy, key);
 	return usage_find(e->usage, policy, key, ret_counts);
+}
+
+void engine_report_usage(struct engine *e)
+{
+	leases_count_all(e->leases);
+	usage_report(e->usage);
 }
 
 uint64_t engine_outage_full(const struct engine *e)

@@ -30,6 +30,8 @@
 
 struct control;
 struct usage;
+struct usage_feed;
+struct agent;
 struct heartbeat;
 struct lease_entry;
 struct leases;
@@ -127,6 +129,8 @@ struct engine {
 	struct site *own;
 	struct waiters *waiters;
 	struct usage *usage;
+	struct usage_feed *feed;     /* NULL: usage is not reported */
+	struct agent *agent;         /* of its events; NULL: nobody hears of them */
 	const struct engine *first;  /* NULL: this is it. The first owns: */
 	struct outage *outage;       /* shared by all loops */
 	struct heartbeat *heartbeat; /* likewise; of the agents of this region */

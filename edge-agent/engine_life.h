@@ -10,6 +10,8 @@
 struct control;
 struct engine;
 struct rendezvous_site;
+struct usage_feed;
+struct agent;
 
 enum { ENGINE_REQUESTS_MAX = 65536 };
 
@@ -18,6 +20,8 @@ struct engine_place {
 	const struct engine
 		*first; /* of index 0, which is made first and closed last; NULL: this is it */
 	unsigned index, loops;
+	struct usage_feed *feed; /* borrowed; NULL: usage is not reported */
+	struct agent *agent;     /* of its events; NULL: nobody hears of them */
 };
 
 /* The regions as the engine reaches them; without `regions` one without a name. */
@@ -48,6 +52,9 @@ bool engine_is_idle(const struct engine *e);
 /* Frees it; `on_closed` (may be NULL) comes when all handles are gone. Nothing may be in progress
  * whose owner is gone. */
 void engine_close(struct engine *e, void (*on_closed)(void *data), void *data);
+
+/* Tells the feed all usage so far. */
+void engine_report_usage(struct engine *e);
 
 struct redis_counters engine_redis_counters(const struct engine *e);
 struct leases_counters engine_leases_counters(const struct engine *e);

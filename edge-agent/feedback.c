@@ -2,6 +2,7 @@
 
 #include "core/retry_after.h"
 #include "engine.h"
+#include "event_kinds.h"
 #include "io/log.h"
 #include "leases.h"
 
@@ -94,10 +95,12 @@ void feedback_heard(struct request_state *s, const struct script_answer *said)
 		counts->breaker_opened++;
 		log_event(LOG_WARN, "breaker_opened", "a key's circuit breaker has opened",
 			  LOG_TEXT_FIELD("policy", p->name));
+		event_breaker(s->engine->agent, "breaker_opened", p->name);
 	} else if (change == BREAKER_CLOSED) {
 		counts->breaker_closed++;
 		log_event(LOG_INFO, "breaker_closed", "a key's circuit breaker has closed",
 			  LOG_TEXT_FIELD("policy", p->name));
+		event_breaker(s->engine->agent, "breaker_closed", p->name);
 		waiters_wake(s->engine->waiters, q->policy, q->key);
 	}
 }

@@ -40,6 +40,32 @@ void entry_count(struct leases *w, struct lease_entry *e)
 	e->rare->refused = 0;
 }
 
+static void count_first(struct leases *w)
+{
+	struct lease_entry *e = w->uncounted[w->first_uncounted];
+
+	w->first_uncounted = (w->first_uncounted + 1) % UNCOUNTED_MAX;
+	w->n_uncounted--;
+	e->uncounted = false;
+	entry_count(w, e);
+}
+
+void entry_uncounted(struct leases *w, struct lease_entry *e)
+{
+	if (w->uncounted == NULL || e->uncounted)
+		return;
+	if (w->n_uncounted == UNCOUNTED_MAX)
+		count_first(w);
+	w->uncounted[(w->first_uncounted + w->n_uncounted++) % UNCOUNTED_MAX] = e;
+	e->uncounted = true;
+}
+
+void leases_count_all(struct leases *w)
+{
+	while (w->n_uncounted > 0)
+		count_first(w);
+}
+
 void entry_forget_refusal(struct lease_entry *e)
 {
 	if (e->rare != NULL)
@@ -322,7 +348,7 @@ static void entry_free(struct leases *w, struct lease_entry *e)
 
 static bool is_of_use(struct leases *w, const struct lease_entry *e)
 {
-	return e->granted > 0 || e->rare != NULL ||
+	return e->granted > 0 || e->rare != NULL || e->uncounted ||
 	       (!e->gone && lease_demand_idle_us(&e->demand, leases_now_us(w)) < IDLE_US);
 }
 
@@ -366,6 +392,11 @@ struct leases *leases_new(struct engine *e)
 	do
 		engine_random(e, (unsigned char *)&w->random, sizeof w->random);
 	while (w->random == 0);
+	if (e->feed != NULL &&
+	    (w->uncounted = calloc(UNCOUNTED_MAX, sizeof *w->uncounted)) == NULL) {
+		free(w);
+		return NULL;
+	}
 	uv_timer_init(e->loop, &w->timer);
 	w->timer.data = w;
 	return w;
@@ -391,5 +422,6 @@ void leases_free(struct leases *w)
 	while ((e = lease_wheel_take_any(&w->wheel)) != NULL)
 		entry_free(w, e);
 	lease_table_release(&w->table);
+	free(w->uncounted);
 	uv_close((uv_handle_t *)&w->timer, on_timer_closed);
 }

@@ -41,6 +41,7 @@ struct lease_entry {
 	uint8_t shown;   /* the check which remaining and limit are those of */
 	bool scarce : 1; /* Redis had less than is left: no other lease before this one is spent */
 	bool gone : 1;   /* no more in the table: freed when it is due */
+	bool uncounted : 1; /* in the ring of those that usage does not know all of: not freed */
 	char key[];
 };
 static_assert(offsetof(struct lease_entry, key) <= 96, "docs/leases.md says what a key takes");

@@ -35,6 +35,7 @@ static void count_admitted(struct leases *w, struct lease_entry *e, uint64_t cos
 	if (e->admitted > UINT32_MAX - cost)
 		entry_count(w, e);
 	e->admitted += (uint32_t)cost;
+	entry_uncounted(w, e);
 	engine_counts(w->engine, e->terms->policy)->allowed++;
 }
 
@@ -104,6 +105,7 @@ static void answer_refused(struct leases *w, struct lease_entry *e, struct reque
 			     lease_refusal_full_us(r, now), lease_refusal_wait_us(r, now), r->why);
 	engine_counts(w->engine, e->terms->policy)->refused++;
 	e->rare->refused += cost;
+	entry_uncounted(w, e);
 	w->counters.decisions++;
 }
 

@@ -64,6 +64,8 @@ uint64_t leases_returns(const struct leases *w);
 bool leases_give_up(struct leases *w, struct slice policy, struct slice key, uint64_t returns);
 /* Brings what was decided here for the key to the engine's usage. */
 void leases_count(struct leases *w, struct slice policy, struct slice key);
+/* The same of every key, where usage is reported. */
+void leases_count_all(struct leases *w);
 
 /* The catalogue changed, or the agent ends: gives back what is leased and forgets what is remembered. */
 void leases_return_all(struct leases *w);

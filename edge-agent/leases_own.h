@@ -17,8 +17,12 @@
 #include "lease_wheel.h"
 #include "leases.h"
 
+enum { UNCOUNTED_MAX = 4096 };
+
 struct leases {
 	struct engine *engine;
+	struct lease_entry **uncounted; /* a ring of UNCOUNTED_MAX; NULL: usage is not reported */
+	unsigned first_uncounted, n_uncounted;
 	uv_timer_t timer;
 	bool timer_runs, stopped;
 	struct lease_clock clock;
@@ -75,6 +79,8 @@ static inline bool entry_has(struct leases *w, const struct lease_entry *e, uint
 struct lease_entry *entry_asked(struct leases *w, const struct request_pair *q);
 /* Brings what was decided to the engine's usage. */
 void entry_count(struct leases *w, struct lease_entry *e);
+/* Something was decided: entry_count() comes before the next report at the latest. */
+void entry_uncounted(struct leases *w, struct lease_entry *e);
 /* NULL: out of memory. */
 struct lease_rare *entry_rare(struct leases *w, struct lease_entry *e);
 /* Frees `rare`, if there is no more use for it. */

@@ -174,6 +174,10 @@ void ops_add(const struct agent *a, struct ops_totals *t)
 	ADD_NUMBERS(&t->home, home);
 	add_sites(t, a->engine);
 	t->outage_full += engine_outage_full(a->engine);
+	if (a->publisher != NULL) {
+		t->publishes = true;
+		t->publisher = publisher_counters(a->publisher);
+	}
 	t->draining = t->draining || a->draining;
 	t->started_s = a->ops.started_s;
 	for (unsigned i = 0; i < OPS_PROTOCOLS; i++)
@@ -203,6 +207,7 @@ bool ops_ready(const struct ops_totals *t, struct buf *ret_json)
 		const char *name;
 		bool is_degraded;
 	} parts[] = {{"redis", t->shards_down > 0},
+		     {"kafka", t->publishes && !t->publisher.kafka.up},
 		     {"durability", t->durable_shards_down > 0},
 		     {"clock", clock_differs(t)}};
 	struct buf names = {0};

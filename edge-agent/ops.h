@@ -15,6 +15,7 @@
 #include "io/metrics.h"
 #include "io/redis_store.h"
 #include "policy_stats.h"
+#include "publisher.h"
 
 struct agent;
 
@@ -88,6 +89,8 @@ struct ops_totals {
 	struct ops_site sites[REGIONS_MAX];
 	struct home_counters home;
 	uint64_t outage_full;
+	bool publishes; /* there is a Kafka: */
+	struct publisher_counters publisher;
 	bool draining;
 	double started_s;
 	struct metrics_histogram latency[OPS_PROTOCOLS];

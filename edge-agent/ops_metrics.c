@@ -188,13 +188,16 @@ static void collect_engine(struct metrics_writer *w, const void *totals)
 {
 	const struct ops_totals *t = totals;
 	const struct engine_health health = t->health;
-	const struct metric_label redis = {"part", "redis"}, durability = {"part", "durability"};
+	const struct metric_label redis = {"part", "redis"}, durability = {"part", "durability"},
+				  kafka = {"part", "kafka"};
 
 	metrics_family(w, "kova_outage", METRIC_GAUGE, NULL,
 		       "1 while this part can not be reached, in whole or for some keys.");
 	metrics_sample(w, &redis, 1, health.shards_up < health.shards);
 	metrics_sample(w, &durability, 1, health.durable_shards_up < health.durable_shards);
 	write_far_outages(w, t->sites);
+	if (t->publishes)
+		metrics_sample(w, &kafka, 1, !t->publisher.kafka.up);
 	write_number(w, "kova_redis_shards", METRIC_GAUGE, NULL, "Shards of the store.",
 		     health.shards);
 	write_number(w, "kova_redis_shards_up", METRIC_GAUGE, NULL, "Shards that can be asked.",
@@ -204,6 +207,39 @@ static void collect_engine(struct metrics_writer *w, const void *totals)
 	write_number(w, "kova_outage_keys_full", METRIC_COUNTER, NULL,
 		     "Refusals in an outage because too many keys were asked for.",
 		     (double)t->outage_full);
+}
+
+static void collect_kafka(struct metrics_writer *w, const void *totals)
+{
+	const struct ops_totals *t = totals;
+	const struct publisher_counters *p = &t->publisher;
+	const struct {
+		const char *name;
+		enum metric_type type;
+		const char *help;
+		uint64_t value;
+	} numbers[] = {
+		{"kova_usage_unpublished", METRIC_GAUGE,
+		 "Usage counters whose present value is not known to be in Kafka.",
+		 p->usage.unpublished},
+		{"kova_usage_overflows", METRIC_COUNTER,
+		 "How often usage was counted for the other roots of its policy, since too many "
+		 "were not published yet.",
+		 p->usage.overflows},
+		{"kova_usage_lost", METRIC_COUNTER, "Costs that memory was out to count.",
+		 p->usage.lost},
+		{"kova_events_dropped", METRIC_COUNTER,
+		 "Events that were not published, since too many waited.", p->events_dropped},
+		{"kova_kafka_records", METRIC_COUNTER, "Records that the brokers have.",
+		 p->kafka.delivered},
+		{"kova_kafka_failures", METRIC_COUNTER,
+		 "Records that the brokers are not known to have; they are produced again.",
+		 p->kafka.failed},
+	};
+
+	for (size_t i = 0; t->publishes && i < sizeof numbers / sizeof numbers[0]; i++)
+		write_number(w, numbers[i].name, numbers[i].type, NULL, numbers[i].help,
+			     (double)numbers[i].value);
 }
 
 static void collect_clock(struct metrics_writer *w, const void *totals)
@@ -347,8 +383,9 @@ static void collect_connections(struct metrics_writer *w, const void *totals)
 void ops_metrics(const struct ops_totals *t, struct buf *out, bool openmetrics)
 {
 	static metrics_collector *const collectors[] = {
-		collect_build, collect_policies, collect_store,   collect_engine,      collect_home,
-		collect_clock, collect_latency,  collect_process, collect_connections,
+		collect_build,   collect_policies,    collect_store, collect_engine,
+		collect_home,    collect_kafka,       collect_clock, collect_latency,
+		collect_process, collect_connections,
 	};
 
 	metrics_write(out, openmetrics, collectors, sizeof collectors / sizeof collectors[0], t);

@@ -1,26 +1,39 @@
 /*
  * Buckets of WAYS entries: a key lives in one of the entries of the bucket that its hash names, and when that is
  * full it replaces the one that was used longest ago. Simple, bounded, and a hot key is never evicted.
+ *
+ * With a feed, a key that is counted gets a mark: what its counts were when the feed was told last. So the feed, which is by
+ * roots and has a hash table of its own, costs a key something when it is told, and not when it is counted.
  */
 #include "usage.h"
 
 #include <stdlib.h>
 
 #include "core/hash.h"
+#include "usage_feed.h"
 
 enum { WAYS = 4 };
 
 struct usage_entry {
 	char *name; /* owned: policy, NUL, key; NULL: free */
-	size_t len;
+	uint32_t len;
+	uint32_t mark; /* its number and 1; 0: the feed knows all of it */
 	uint64_t hash;
 	int64_t used_ms;
 	struct usage_counts counts;
 };
 
+struct usage_mark {
+	struct usage_entry *entry; /* NULL: it was told meanwhile */
+	struct usage_counts told;
+};
+
 struct usage {
 	size_t n_buckets; /* a power of two */
 	struct usage_entry *entries;
+	struct usage_feed *feed;  /* NULL: nobody is told */
+	struct usage_mark *marks; /* a ring of USAGE_MARKS */
+	uint32_t first_mark, n_marks;
 };
 
 static uint64_t hash_of(struct slice policy, struct slice key)
@@ -35,7 +48,54 @@ static bool names(const struct usage_entry *e, struct slice policy, struct slice
 	       memcmp(e->name + policy.len + 1, key.ptr, key.len) == 0;
 }
 
-struct usage *usage_new(size_t keys_max)
+/* ---- The feed ---- */
+
+/* Tells of one key. Its mark stays in the ring, for nobody. */
+static void tell(struct usage *u, struct usage_mark *m)
+{
+	struct usage_entry *e = m->entry;
+	const size_t policy_len = strlen(e->name);
+	const struct slice policy = {e->name, policy_len},
+			   key = {e->name + policy_len + 1, e->len - policy_len - 1};
+	const struct tally_counts counts = {e->counts.admitted - m->told.admitted,
+					    e->counts.refused - m->told.refused,
+					    e->counts.waited - m->told.waited};
+
+	usage_feed_add(u->feed, policy, key, &counts);
+	e->mark = 0;
+	m->entry = NULL;
+}
+
+static void tell_first(struct usage *u)
+{
+	struct usage_mark *m = &u->marks[u->first_mark];
+
+	if (m->entry != NULL)
+		tell(u, m);
+	u->first_mark = (u->first_mark + 1) % USAGE_MARKS;
+	u->n_marks--;
+}
+
+static void mark(struct usage *u, struct usage_entry *e)
+{
+	uint32_t at;
+
+	if (u->n_marks == USAGE_MARKS)
+		tell_first(u);
+	at = (u->first_mark + u->n_marks++) % USAGE_MARKS;
+	u->marks[at] = (struct usage_mark){e, e->counts};
+	e->mark = at + 1;
+}
+
+void usage_report(struct usage *u)
+{
+	while (u->n_marks > 0)
+		tell_first(u);
+}
+
+/* ---- The table ---- */
+
+struct usage *usage_new(size_t keys_max, struct usage_feed *feed)
 {
 	struct usage *u = calloc(1, sizeof *u);
 
@@ -45,10 +105,14 @@ struct usage *usage_new(size_t keys_max)
 	while (u->n_buckets * WAYS < keys_max)
 		u->n_buckets *= 2;
 	u->entries = calloc(u->n_buckets * WAYS, sizeof *u->entries);
-	if (u->entries == NULL) {
+	if (feed != NULL)
+		u->marks = calloc(USAGE_MARKS, sizeof *u->marks);
+	if (u->entries == NULL || (feed != NULL && u->marks == NULL)) {
+		free(u->entries);
 		free(u);
 		return NULL;
 	}
+	u->feed = feed;
 	return u;
 }
 
@@ -56,9 +120,11 @@ void usage_free(struct usage *u)
 {
 	if (u == NULL)
 		return;
+	usage_report(u);
 	for (size_t i = 0; i < u->n_buckets * WAYS; i++)
 		free(u->entries[i].name);
 	free(u->entries);
+	free(u->marks);
 	free(u);
 }
 
@@ -92,9 +158,11 @@ static struct usage_entry *place_for(struct usage *u, uint64_t hash, struct slic
 	for (int i = 1; i < WAYS && oldest->name != NULL; i++)
 		if (bucket[i].name == NULL || bucket[i].used_ms < oldest->used_ms)
 			oldest = &bucket[i];
+	if (oldest->mark != 0)
+		tell(u, &u->marks[oldest->mark - 1]);
 	free(oldest->name);
 	*oldest = (struct usage_entry){.name = name,
-				       .len = policy.len + 1 + key.len,
+				       .len = (uint32_t)(policy.len + 1 + key.len),
 				       .hash = hash,
 				       .counts.since_ms = now_ms};
 	return oldest;
@@ -103,20 +171,25 @@ static struct usage_entry *place_for(struct usage *u, uint64_t hash, struct slic
 void usage_add(struct usage *u, struct slice policy, struct slice key, enum usage_outcome outcome,
 	       uint64_t cost, int64_t now_ms)
 {
+	const struct tally_counts counts = {.admitted = outcome == USAGE_REFUSED ? 0 : cost,
+					    .refused = outcome == USAGE_REFUSED ? cost : 0,
+					    .waited = outcome == USAGE_ADMITTED_LATE ? cost : 0};
 	uint64_t hash = hash_of(policy, key);
 	struct usage_entry *e = find(u, hash, policy, key);
 
 	if (e == NULL)
 		e = place_for(u, hash, policy, key, now_ms);
-	if (e == NULL)
+	if (e == NULL) {
+		if (u->feed != NULL)
+			usage_feed_add(u->feed, policy, key, &counts);
 		return;
+	}
+	if (u->feed != NULL && e->mark == 0)
+		mark(u, e);
 	e->used_ms = now_ms;
-	if (outcome == USAGE_REFUSED)
-		e->counts.refused += cost;
-	else
-		e->counts.admitted += cost;
-	if (outcome == USAGE_ADMITTED_LATE)
-		e->counts.waited += cost;
+	e->counts.admitted += counts.admitted;
+	e->counts.refused += counts.refused;
+	e->counts.waited += counts.waited;
 }
 
 bool usage_find(const struct usage *u, struct slice policy, struct slice key,

@@ -9,7 +9,10 @@
 
 #include "core/bytes.h"
 
-enum { USAGE_KEYS = 65536 }; /* remembered at once */
+enum {
+	USAGE_KEYS = 65536, /* remembered at once */
+	USAGE_MARKS = 2048, /* of those that have changed since they were reported */
+};
 
 struct usage_counts {
 	uint64_t admitted, refused; /* sum of costs */
@@ -19,14 +22,19 @@ struct usage_counts {
 
 struct engine;
 struct usage;
+struct usage_feed;
 
 enum usage_outcome { USAGE_ADMITTED, USAGE_ADMITTED_LATE, USAGE_REFUSED };
 
-struct usage *usage_new(size_t keys_max); /* NULL: out of memory */
+/* `feed` (borrowed) is told what is counted; NULL: nobody is. NULL: out of memory. */
+struct usage *usage_new(size_t keys_max, struct usage_feed *feed);
+/* Tells the feed the rest. */
 void usage_free(struct usage *u);
-/* A key too long to be remembered or memory that is out leaves the key uncounted. */
+/* Without memory the key is not counted here; the feed is told all the same. */
 void usage_add(struct usage *u, struct slice policy, struct slice key, enum usage_outcome outcome,
 	       uint64_t cost, int64_t now_ms);
+/* Tells the feed all that was counted. */
+void usage_report(struct usage *u);
 bool usage_find(const struct usage *u, struct slice policy, struct slice key,
 		struct usage_counts *ret_counts);
 

@@ -8,6 +8,7 @@
 #include "conn.h"
 #include "control.h"
 #include "engine_life.h"
+#include "event_kinds.h"
 #include "io/log.h"
 #include "io/redis_cluster_map.h"
 
@@ -48,6 +49,23 @@ static bool outage_is_news(struct outage_log *o, unsigned site, unsigned shard, 
 	return is_news;
 }
 
+static void say_outage(struct worker *w, const struct worker_site *site, unsigned shard, bool up,
+		       const char *why)
+{
+	char part[REGION_PEER_BYTES] = "redis";
+
+	if ((size_t)(site - w->sites) != w->agent.conf.regions.own)
+		snprintf(part, sizeof part, "redis@%s", site->name);
+	if (up)
+		log_event(LOG_INFO, "outage_ended", "decisions by the store again",
+			  LOG_INT_FIELD("shard", shard), LOG_TEXT_FIELD("region", site->name));
+	else
+		log_event(LOG_WARN, "outage_begun", "decisions by each policy's on_outage",
+			  LOG_INT_FIELD("shard", shard), LOG_TEXT_FIELD("why", why),
+			  LOG_TEXT_FIELD("region", site->name));
+	event_outage(&w->agent, part, (int)shard, up);
+}
+
 static void on_store_changed(unsigned shard, bool up, const char *why, void *data)
 {
 	struct worker_site *site = data;
@@ -58,16 +76,12 @@ static void on_store_changed(unsigned shard, bool up, const char *why, void *dat
 		site->shards_down--;
 		engine_store_up(w->agent.engine, number);
 		if (outage_is_news(w->outages, number, shard, true))
-			log_event(LOG_INFO, "outage_ended", "decisions by the store again",
-				  LOG_INT_FIELD("shard", shard),
-				  LOG_TEXT_FIELD("region", site->name));
+			say_outage(w, site, shard, true, NULL);
 	} else if (!up) {
 		site->shards_down++;
 		engine_store_down(w->agent.engine);
 		if (outage_is_news(w->outages, number, shard, false))
-			log_event(LOG_WARN, "outage_begun", "decisions by each policy's on_outage",
-				  LOG_INT_FIELD("shard", shard), LOG_TEXT_FIELD("why", why),
-				  LOG_TEXT_FIELD("region", site->name));
+			say_outage(w, site, shard, false, why);
 	}
 }
 
@@ -141,7 +155,9 @@ static bool open_engine(struct worker *w, const struct redis_conf *redis,
 	const struct edge_regions *regions = &w->agent.conf.regions;
 	struct engine_place place = {.first = first != NULL ? first->agent.engine : NULL,
 				     .index = w->agent.index,
-				     .loops = w->agent.loops};
+				     .loops = w->agent.loops,
+				     .feed = w->agent.feed,
+				     .agent = &w->agent};
 	struct site_source sources[REGIONS_MAX] = {{0}};
 	struct engine_sites sites = {.of = sources,
 				     .n = regions->n > 0 ? (unsigned)regions->n : 1,

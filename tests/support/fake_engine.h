@@ -197,6 +197,11 @@ size_t answer_reason(const struct answer *a, char ret_text[static 80])
 				a->level);
 }
 
+void engine_report_usage(struct engine *e)
+{
+	(void)e;
+}
+
 uint64_t engine_outage_full(const struct engine *e)
 {
 	(void)e;

@@ -1,0 +1,239 @@
+/*
+ * An event travels from its loop to the owner's as a message, is written there, and stays in a list until the producer says
+ * that it has arrived: one that was not accepted or did not arrive is produced again a little later.
+ */
+#include "events.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent.h"
+#include "core/rfc3339.h"
+#include "io/clock.h"
+#include "io/log.h"
+#include "publisher.h"
+
+enum { AGAIN_MS = 500, HLC_TEXT_MAX = 24 };
+
+/* From its loop to the owner's. */
+struct event_message {
+	struct message message; /* first */
+	struct agent *owner;
+	const char *event; /* a literal */
+	json_t *fields;
+	uint64_t at_ms;
+};
+
+struct event {
+	struct event *next; /* of those to be produced */
+	uint64_t hlc;
+	size_t len;
+	char text[];
+};
+
+struct events {
+	struct kafka_producer *producer;
+	struct hlc *hlc;
+	const char *node, *region;
+	struct event *first, **last; /* to be produced */
+	unsigned n;                  /* with those in flight */
+	uint64_t dropped;
+	bool stopped;
+	uv_timer_t timer;
+};
+
+/* ---- On the owner's loop ---- */
+
+static void enqueue(struct events *e, struct event *event)
+{
+	event->next = NULL;
+	*e->last = event;
+	e->last = &event->next;
+}
+
+static kova_status produce(struct events *e, struct event *event)
+{
+	char hlc[HLC_TEXT_MAX];
+	int hlc_len = snprintf(hlc, sizeof hlc, "%" PRIu64, event->hlc);
+	const struct kafka_header headers[] = {
+		{"schema", SLICE(EVENTS_TOPIC)},
+		{"region", slice_of(e->region)},
+		{"agent", slice_of(e->node)},
+		{"hlc", {hlc, (size_t)hlc_len}},
+	};
+	const struct kafka_record record = {.topic = EVENTS_TOPIC,
+					    .key = slice_of(e->node),
+					    .value = {event->text, event->len},
+					    .headers = headers,
+					    .n_headers = sizeof headers / sizeof headers[0],
+					    .opaque = event};
+
+	return kafka_produce(e->producer, &record);
+}
+
+static void drop(struct events *e, struct event *event)
+{
+	e->dropped++;
+	e->n--;
+	free(event);
+}
+
+/* In their order, until one is not accepted. */
+static void produce_all(struct events *e)
+{
+	while (e->first != NULL) {
+		struct event *event = e->first;
+		kova_status status = produce(e, event);
+
+		if (status == KOVA_AGAIN)
+			return;
+		e->first = event->next;
+		if (e->first == NULL)
+			e->last = &e->first;
+		if (status != KOVA_OK)
+			drop(e, event);
+	}
+}
+
+static void on_timer(uv_timer_t *t)
+{
+	produce_all(t->data);
+}
+
+void events_delivered(struct events *e, void *opaque, bool delivered)
+{
+	struct event *event = opaque;
+
+	if (delivered) {
+		e->n--;
+		free(event);
+	} else if (e->stopped) {
+		drop(e, event);
+	} else {
+		enqueue(e, event);
+	}
+}
+
+static struct event *event_new(const char *text, uint64_t hlc)
+{
+	size_t len = text != NULL ? strlen(text) : 0;
+	struct event *event = text != NULL ? malloc(sizeof *event + len) : NULL;
+
+	if (event != NULL) {
+		*event = (struct event){.hlc = hlc, .len = len};
+		memcpy(event->text, text, len);
+	}
+	return event;
+}
+
+/* The event's object: what all have, then its own fields. NULL: out of memory. */
+static json_t *body_of(const struct events *e, const struct event_message *m, uint64_t hlc)
+{
+	char at[RFC3339_TEXT_MAX];
+	json_t *body;
+
+	rfc3339_write((int64_t)m->at_ms, at);
+	body = json_pack("{s:s, s:s, s:s, s:s, s:I}", "event", m->event, "at", at, "node", e->node,
+			 "region", e->region, "hlc", (json_int_t)hlc);
+	if (body != NULL && m->fields != NULL && json_object_update(body, m->fields) == 0)
+		return body;
+	json_decref(body);
+	return NULL;
+}
+
+static void take(struct events *e, const struct event_message *m)
+{
+	uint64_t hlc = hlc_now(e->hlc, clock_read().wall_us / 1000);
+	json_t *body = e->n < EVENTS_WAITING && !e->stopped ? body_of(e, m, hlc) : NULL;
+	char *text = body != NULL ? json_dumps(body, JSON_COMPACT) : NULL;
+	struct event *event = event_new(text, hlc);
+
+	free(text);
+	json_decref(body);
+	if (event == NULL) {
+		e->dropped++;
+		return;
+	}
+	e->n++;
+	enqueue(e, event);
+	produce_all(e);
+}
+
+static void run(struct message *message)
+{
+	struct event_message *m = (struct event_message *)message;
+
+	if (m->owner->publisher != NULL)
+		take(publisher_events(m->owner->publisher), m);
+	json_decref(m->fields);
+	free(m);
+}
+
+/* ---- On any loop ---- */
+
+void event_publish(struct agent *a, const char *event, json_t *fields)
+{
+	struct agent *owner = agent_owner(a);
+	struct event_message *m = a->feed != NULL ? malloc(sizeof *m) : NULL;
+
+	if (m == NULL) {
+		json_decref(fields);
+		return;
+	}
+	*m = (struct event_message){.message = {.run = run},
+				    .owner = owner,
+				    .event = event,
+				    .fields = fields,
+				    .at_ms = clock_read().wall_us / 1000};
+	if (owner == a)
+		run(&m->message);
+	else
+		mailbox_post(owner->mailbox, &m->message);
+}
+
+/* ---- Life ---- */
+
+struct events *events_new(uv_loop_t *loop, struct kafka_producer *producer, struct hlc *hlc,
+			  const char *node, const char *region)
+{
+	struct events *e = calloc(1, sizeof *e);
+
+	if (e == NULL)
+		return NULL;
+	*e = (struct events){.producer = producer, .hlc = hlc, .node = node, .region = region};
+	e->last = &e->first;
+	uv_timer_init(loop, &e->timer);
+	e->timer.data = e;
+	uv_timer_start(&e->timer, on_timer, AGAIN_MS, AGAIN_MS);
+	return e;
+}
+
+void events_stop(struct events *e)
+{
+	produce_all(e);
+	e->stopped = true;
+	uv_timer_stop(&e->timer);
+}
+
+static void on_timer_closed(uv_handle_t *h)
+{
+	free(h->data);
+}
+
+void events_free(struct events *e)
+{
+	if (e == NULL)
+		return;
+	for (struct event *event = e->first, *next; event != NULL; event = next) {
+		next = event->next;
+		free(event);
+	}
+	uv_close((uv_handle_t *)&e->timer, on_timer_closed);
+}
+
+uint64_t events_dropped(const struct events *e)
+{
+	return e->dropped;
+}

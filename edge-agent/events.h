@@ -1,0 +1,39 @@
+/*
+ * Events for people and dashboards, on kova.events.v1 (docs/kafka.md, proto/events.schema.json). A loop says what happened;
+ * the owner stamps and publishes it. They are few and may be missed: a bounded number waits, further ones are counted. Never
+ * with a secret.
+ */
+#pragma once
+
+#include <jansson.h>
+#include <stdint.h>
+
+#include "core/hlc.h"
+#include "io/kafka_producer.h"
+
+#define EVENTS_TOPIC "kova.events.v1"
+
+struct agent;
+
+enum { EVENTS_WAITING = 1024 };
+
+/*
+ * Something happened, now. On the loop of `a`. `fields` is taken: an object of what is particular to the event; NULL (memory was
+ * out): the event is dropped. Nothing, where there is no Kafka.
+ */
+void event_publish(struct agent *a, const char *event, json_t *fields);
+
+/* ---- The owner's ---- */
+
+struct events;
+
+/* All but `loop` are borrowed. NULL: out of memory. */
+struct events *events_new(uv_loop_t *loop, struct kafka_producer *producer, struct hlc *hlc,
+			  const char *node, const char *region);
+/* The producer tells of a record of EVENTS_TOPIC. */
+void events_delivered(struct events *e, void *opaque, bool delivered);
+/* No event comes any more. */
+void events_stop(struct events *e);
+/* NULL is nothing. The producer has told of all. */
+void events_free(struct events *e);
+uint64_t events_dropped(const struct events *e);
