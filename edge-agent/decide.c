@@ -25,21 +25,21 @@ enum { EDGE_TRIES = 3 };
 
 /* ---- The end ---- */
 
-static void give_ignored(kova_status status, const struct script_answer *answer, void *data)
+static void ignore_answer(kova_status status, const struct script_answer *answer, void *data)
 {
-	(void)status; /* what could not be given back comes back by time */
+	(void)status;
 	(void)answer;
 	(void)data;
 }
 
-/* What is given back need not be safe: lost, it comes back by time. */
-static void submit_give_back(struct request_state *s, const struct group *g,
-			     const struct script_op *op)
+/* It need not be safe: what was not given back comes back by time. */
+void request_submit_aside(struct request_state *s, const struct group *g,
+			  const struct script_op *op)
 {
 	if (s->durable != NULL)
-		durable_submit_unconfirmed(s->durable, g->slot, op, give_ignored, NULL);
+		durable_submit_unconfirmed(s->durable, g->slot, op, ignore_answer, NULL);
 	else
-		region_submit(s->site->region, g->slot, op, 0, give_ignored, NULL);
+		region_submit(s->site->region, g->slot, op, 0, ignore_answer, NULL);
 }
 
 /* Gives back what the groups from `first` on were granted. */
@@ -54,7 +54,7 @@ static void give_back(struct request_state *s, uint8_t first)
 		    (g->answer.status != SCRIPT_ALLOWED && g->answer.status != SCRIPT_SHADOWED))
 			continue;
 		if (resolve_give_back(s, g, &op))
-			submit_give_back(s, g, &op);
+			request_submit_aside(s, g, &op);
 	}
 }
 
@@ -320,22 +320,25 @@ static uint64_t wait_bound_ms(const struct request_state *s)
 	return wait_ms;
 }
 
+static void ask(struct request_state *s, bool chained, unsigned n_after);
+
 /* Joins the queues, or is refused because one is full. */
-static bool wait_in_line(struct request_state *s, uint64_t wait_ms)
+static void wait_in_line(struct request_state *s, uint64_t wait_ms)
 {
-	if (waiters_join(s, uv_now(s->engine->loop) + wait_ms))
-		return true;
-	request_refuse(s, REASON_QUEUE_FULL);
-	return false;
+	if (!waiters_join(s, uv_now(s->engine->loop) + wait_ms)) {
+		request_refuse(s, REASON_QUEUE_FULL);
+		return;
+	}
+	waiters_enter(s);
+	ask(s, false, 0);
 }
 
 static const enum reason refusals[] = {
 	[SCRIPT_LIMITED] = REASON_LIMITED,
 	[SCRIPT_HELD] = REASON_HELD,
 	[SCRIPT_BREAKER_OPEN] = REASON_BREAKER_OPEN,
+	[SCRIPT_QUEUE_FULL] = REASON_LIMITED, /* at all agents together: request_refuse() says it */
 };
-
-static void ask(struct request_state *s, bool chained, unsigned n_after);
 
 /* Permits that were leased here may be what it was refused for: they go back, and the region is asked once more. */
 static bool gave_up_leases(struct request_state *s, const struct check_ref *ref,
@@ -369,17 +372,18 @@ static void refused(struct request_state *s, const struct group *g)
 		return;
 	}
 	leases_refused(s, ref, &g->answer);
-	if (!waiters_is_waiting(s)) {
+	if (g->answer.why == SCRIPT_QUEUE_FULL) {
+		request_refuse(s, REASON_QUEUE_FULL);
+	} else if (waiters_is_waiting(s)) {
+		waiters_refused(s, &g->answer, ref);
+	} else {
 		uint64_t wait_ms = wait_bound_ms(s);
 
-		if (wait_ms == 0) {
+		if (wait_ms == 0)
 			request_done(s);
-			return;
-		}
-		if (!wait_in_line(s, wait_ms))
-			return;
+		else
+			wait_in_line(s, wait_ms);
 	}
-	waiters_refused(s, g->answer.wait_us, &s->checks[g->first_check + g->answer.check]);
 }
 
 static void answered_amount(struct request_state *s)
@@ -474,13 +478,14 @@ static void ask_group(struct request_state *s, struct group *g, bool chained, un
 		op.receipt_key = (struct slice){0};
 	}
 	s->asked_far |= s->site->is_far;
+	waiters_claim(s, g);
 	if (s->durable != NULL)
 		durable_submit(s->durable, g->slot, &op, n_after, on_answer, g);
 	else
 		region_submit(s->site->region, g->slot, &op, n_after, on_answer, g);
 }
 
-static bool can_ask(const struct request_state *s, const struct group *g)
+bool request_can_ask(const struct request_state *s, const struct group *g)
 {
 	if (s->durable != NULL)
 		return durable_up(s->durable, g->slot);
@@ -606,7 +611,7 @@ static bool may_ask(struct request_state *s)
 	for (uint8_t i = 0; i < s->n_groups; i++)
 		s->groups[i].status = KOVA_AGAIN;
 	for (uint8_t i = 0; i < s->n_groups; i++)
-		if (!can_ask(s, &s->groups[i])) {
+		if (!request_can_ask(s, &s->groups[i])) {
 			in_doubt(s);
 			return false;
 		}

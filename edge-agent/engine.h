@@ -5,7 +5,7 @@
  *   request.c  a request by itself: pool, bounds, ownership of its bytes
  *   decide.c   the steps of a request, from its check to on_done
  *   resolve.c  policies and overrides → checks, grouped by Cluster slot; checks → operations of the script
- *   waiters.c  who waits, in which order, and when they are tried again
+ *   waiters.c, wait_*.c  who waits, in which order, and when they are tried again
  *   leases.c   what is decided in memory, from permits that were leased
  *   outage.c   the verdict when the store can't be asked
  *   usage.c    what each key consumed
@@ -73,12 +73,16 @@ struct wait_place {
 	struct wait_line *
 		asked_by; /* whose turn brought it to ask; NULL: it is not asking, or as another pair */
 	uint64_t start; /* its virtual time then */
+	uint8_t pair;   /* of the request: the first with this key */
 };
 
 struct waiter {
 	struct timer_entry deadline; /* loop ms */
 	struct wait_place *places;   /* owned, one a pair; NULL: not waiting */
 	uint8_t n_places;
+	bool joins;          /* Redis does not know of him yet, ... */
+	bool behind;         /* ... and is told that others are before him here */
+	uint64_t arrival_us; /* when he came, by Redis's clock */
 };
 
 struct request_state {
@@ -189,6 +193,11 @@ void request_decided(struct request_state *s);
 void request_in_doubt(struct request_state *s);
 /* Tells a refusal of `passed_ms` ago as it is now. */
 void answer_age(struct answer *a, uint64_t passed_ms);
+/* Whether the region can be asked for the group's keys now. */
+bool request_can_ask(const struct request_state *s, const struct group *g);
+/* Has the region carry out what nobody waits for. */
+void request_submit_aside(struct request_state *s, const struct group *g,
+			  const struct script_op *op);
 /* Ends a waiter: `reason` is REASON_WAIT_TIMEOUT or REASON_QUEUE_FULL. */
 void request_refuse(struct request_state *s, enum reason reason);
 
@@ -230,8 +239,13 @@ bool waiters_join(struct request_state *s, uint64_t deadline_ms);
 bool waiters_is_waiting(const struct request_state *s);
 /* Leaves them (it was answered, or its caller is gone); the next in line is tried at once if `granted`. */
 void waiters_leave(struct request_state *s, bool granted);
-/* `by` refused it: its queues are tried again after `wait_us`. */
-void waiters_refused(struct request_state *s, int64_t wait_us, const struct check_ref *by);
+/* It has joined and is going to ask: known in Redis from then on, and served at once if it is its turn. */
+void waiters_enter(struct request_state *s);
+/* For the operation of `g`, in the engine's scratch, of one who waits: whose turn it would be. */
+void waiters_claim(struct request_state *s, const struct group *g);
+/* `by` refused it and `said` so: its queues are tried again when there can be room, or its turn. */
+void waiters_refused(struct request_state *s, const struct script_answer *said,
+		     const struct check_ref *by);
 /* Something came back to this key, or (policy NULL) the catalogue changed: try now. */
 void waiters_wake(struct waiters *w, struct slice policy, struct slice key);
 /* Fills a refusal for a newcomer who may not wait. */

@@ -17,153 +17,22 @@
  * without one (his client hung up, the policy is gone, the store is away) has it tried at once. Only a queue whose first
  * waiter is not the first elsewhere needs no time of its own: the other queue's turn comes.
  *
+ * So it is within a loop. Over all loops and agents Redis keeps the order: each line has one ticket there, of whoever asked
+ * last as its first (wait_claims.c, lua/turns.lua), and a refusal says when it can be that one's turn, and where in the
+ * virtual time of all loops its queue is (line_learn). Who joins is made known there at once (waiters_enter), behind the others
+ * of his loop.
+ *
  * Room can also come without a notice from elsewhere (a permit released, a refund, a raised limit at another
- * agent), so no line sleeps longer than RETRY_MAX_MS, and one for permits not longer than PERMIT_RETRY_MS.
+ * agent), so no line sleeps longer than WAIT_RETRY_MAX_MS, and one for permits not longer than
+ * WAIT_PERMIT_RETRY_MS.
  */
 #include <assert.h>
 #include <stdlib.h>
 
-#include "core/fair_queue.h"
-#include "core/hash.h"
 #include "core/keyspace.h"
-#include "engine.h"
+#include "waiters_own.h"
 
-enum { BUCKETS = 8192, CHAIN_MAX = 32, RETRY_MAX_MS = 1000, PERMIT_RETRY_MS = 50 };
-
-/* A policy and a key path in a table; first in what is called so, and at its end. */
-struct named {
-	struct named *next; /* in its bucket */
-	uint64_t hash;
-	size_t policy_len, path_len;
-	char *name; /* policy, path */
-};
-
-struct wait_line {
-	struct named named;
-	bool own;                  /* of one queue, which has the line's name */
-	struct timer_entry try_at; /* loop ms */
-	struct fair_queue flows;
-	unsigned n_queues, n_asking;
-	unsigned together;     /* how many may ask in one call */
-	bool refused;          /* in this round: those asked behind were refused with it */
-	struct answer refusal; /* the last one ... */
-	uint64_t refused_ms;   /* ... and when it came, loop ms */
-};
-
-struct wait_queue {
-	struct named named;
-	struct wait_line *line;
-	struct fair_flow flow; /* of the first who is not asking */
-	struct wait_queue *next_aside;
-	struct wait_place *first, *last;
-	uint32_t n;
-};
-
-struct waiters {
-	struct engine *engine;
-	uv_timer_t timer;
-	struct timer_heap tries, deadlines;
-	unsigned n;
-	struct named *queues[BUCKETS], *lines[BUCKETS], *own_lines[BUCKETS];
-};
-
-/* ---- Tables ---- */
-
-static struct slice named_policy(const struct named *n)
-{
-	return (struct slice){n->name, n->policy_len};
-}
-
-static struct slice named_path(const struct named *n)
-{
-	return (struct slice){n->name + n->policy_len, n->path_len};
-}
-
-static struct named *named_find(struct named *const *buckets, struct slice policy,
-				struct slice path)
-{
-	uint64_t hash = hash_bytes(path, hash_bytes(policy, 0));
-
-	for (struct named *n = buckets[hash % BUCKETS]; n != NULL; n = n->next)
-		if (n->hash == hash && slice_equal(named_policy(n), policy) &&
-		    slice_equal(named_path(n), path))
-			return n;
-	return NULL;
-}
-
-/* `size` bytes of zeros that begin with a `struct named`, which is in the table. */
-static void *named_new(struct named **buckets, size_t size, struct slice policy, struct slice path)
-{
-	struct named *n = calloc(1, size + policy.len + path.len);
-
-	if (n == NULL)
-		return NULL;
-	n->name = (char *)n + size;
-	n->hash = hash_bytes(path, hash_bytes(policy, 0));
-	n->policy_len = policy.len;
-	n->path_len = path.len;
-	memcpy(n->name, policy.ptr, policy.len);
-	memcpy(n->name + policy.len, path.ptr, path.len);
-	n->next = buckets[n->hash % BUCKETS];
-	buckets[n->hash % BUCKETS] = n;
-	return n;
-}
-
-static void named_free(struct named **buckets, struct named *n)
-{
-	struct named **at = &buckets[n->hash % BUCKETS];
-
-	while (*at != n)
-		at = &(*at)->next;
-	*at = n->next;
-	free(n);
-}
-
-static struct wait_queue *queue_find(const struct waiters *w, struct slice policy, struct slice key)
-{
-	return (struct wait_queue *)named_find(w->queues, policy, key);
-}
-
-static struct wait_line *line_get(struct waiters *w, struct slice policy, struct slice path,
-				  bool own)
-{
-	struct named **table = own ? w->own_lines : w->lines;
-	struct wait_line *l = (struct wait_line *)named_find(table, policy, path);
-
-	if (l != NULL)
-		return l;
-	l = named_new(table, sizeof *l, policy, path);
-	if (l != NULL) {
-		l->own = own;
-		l->together = 1;
-	}
-	return l;
-}
-
-/* The next line of a limit that counts this key or what is above it; *at: 0 at first. NULL: no more. */
-static struct wait_line *line_above(const struct waiters *w, struct slice policy, struct slice key,
-				    size_t *at)
-{
-	while (*at <= key.len) {
-		size_t end = *at + slice_index(slice_after(key, *at), '/');
-		struct slice path = {key.ptr, end};
-		struct named *n = named_find(w->lines, policy, path);
-
-		*at = end + 1;
-		if (n != NULL)
-			return (struct wait_line *)n;
-	}
-	return NULL;
-}
-
-static void line_free_if_idle(struct waiters *w, struct wait_line *l)
-{
-	if (l->n_queues > 0 || l->n_asking > 0)
-		return;
-	timer_heap_remove(&w->tries, &l->try_at);
-	fair_queue_release(&l->flows);
-	named_free(l->own ? w->own_lines : w->lines, &l->named);
-}
+enum { CHAIN_LEAST = 2, CHAIN_MAX = 32 };
 
 /* ---- Queues and their lines ---- */
 
@@ -219,7 +88,7 @@ static void queue_free(struct waiters *w, struct wait_queue *q)
 		fair_queue_remove(&q->line->flows, &q->flow);
 		q->line->n_queues--;
 	}
-	named_free(w->queues, &q->named);
+	queue_remove(w, q);
 }
 
 static bool first_everywhere(const struct request_state *s)
@@ -268,6 +137,8 @@ static struct wait_place *next_to_ask(const struct wait_queue *q, bool chained)
 	for (struct wait_place *p = q->first; p != NULL; p = p->next) {
 		bool single = p->state->waiter.n_places == 1;
 
+		if (p->state->waiter.joins && p->asked_by == NULL)
+			return NULL; /* Redis does not know of him yet */
 		if (!is_asking(p->state))
 			return single || (p == q->first && !chained && first_everywhere(p->state))
 				       ? p
@@ -278,14 +149,17 @@ static struct wait_place *next_to_ask(const struct wait_queue *q, bool chained)
 	return NULL;
 }
 
-/* Those whose turn it is, at most l->together, in the order in which they are to ask. They count as asking. */
+/*
+ * Those whose turn it is, in the order in which they are to ask. They count as asking. Two at least: when the first is
+ * granted, the other one's ticket is there before anybody else can ask.
+ */
 static unsigned line_pick(struct wait_line *l, struct request_state **ret_state)
 {
 	struct wait_queue *aside = NULL;
 	struct fair_flow *f;
-	unsigned n = 0;
+	unsigned n = 0, most = l->together > CHAIN_LEAST ? l->together : CHAIN_LEAST;
 
-	while (n < l->together && (f = fair_queue_first(&l->flows)) != NULL) {
+	while (n < most && (f = fair_queue_first(&l->flows)) != NULL) {
 		struct wait_queue *q =
 			(struct wait_queue *)((char *)f - offsetof(struct wait_queue, flow));
 		struct wait_place *p = next_to_ask(q, n > 0);
@@ -315,8 +189,11 @@ static void line_try(struct wait_line *l)
 	struct request_state *state[CHAIN_MAX];
 	unsigned n = l->n_asking == 0 ? line_pick(l, state) : 0;
 
-	if (n > 0)
+	if (n > 0) {
 		l->refused = false;
+		l->has_turned = l->turns_to_other;
+		l->turns_to_other = false;
+	}
 	/* One may end at once, and the line with it. */
 	for (unsigned i = 0; i < n; i++) {
 		state[i]->groups_asked--;
@@ -421,7 +298,7 @@ static struct wait_queue *queue_new(const struct request_state *s, uint8_t pair)
 {
 	struct waiters *w = s->engine->waiters;
 	const struct request_pair *r = &s->request.pairs[pair];
-	struct wait_queue *q = named_new(w->queues, sizeof *q, r->policy, r->key);
+	struct wait_queue *q = queue_add(w, r->policy, r->key);
 	size_t at = 0;
 	struct wait_line *l = line_above(w, r->policy, r->key, &at);
 
@@ -456,6 +333,7 @@ static bool join_queue(struct request_state *s, uint8_t pair)
 	if (q->n >= policy->wait_max_queue)
 		return false;
 	s->waiter.n_places++;
+	p->pair = pair;
 	p->state = s;
 	p->cost = r->cost;
 	place_add(p, q);
@@ -475,6 +353,8 @@ bool waiters_join(struct request_state *s, uint64_t deadline_ms)
 	if (s->waiter.places == NULL)
 		return false;
 	w->n++;
+	s->waiter.joins = true;
+	waiter_arrives(s);
 	for (uint8_t i = 0; i < r->n_pairs && joined; i++)
 		joined = join_queue(s, i);
 	if (!joined || timer_heap_set(&w->deadlines, &s->waiter.deadline, deadline_ms) != KOVA_OK) {
@@ -484,6 +364,23 @@ bool waiters_join(struct request_state *s, uint64_t deadline_ms)
 	s->has_waited = true;
 	arm(w);
 	return true;
+}
+
+void waiters_enter(struct request_state *s)
+{
+	bool behind = !first_everywhere(s);
+
+	for (uint8_t i = 0; i < s->waiter.n_places; i++)
+		behind |= s->waiter.places[i].queue->line->n_queues > 1;
+	s->waiter.behind = behind;
+	for (uint8_t i = 0; i < s->waiter.n_places && !behind; i++) {
+		struct wait_place *p = &s->waiter.places[i];
+
+		p->asked_by = p->queue->line;
+		p->start = p->queue->flow.start;
+		p->asked_by->n_asking++;
+		p->asked_by->refused = false;
+	}
 }
 
 /* Its question was answered: `refused`, its turn is yet to come. */
@@ -535,6 +432,8 @@ void waiters_leave(struct request_state *s, bool granted)
 
 	if (places == NULL)
 		return;
+	if (!granted)
+		waiter_withdraws(s);
 	s->waiter.places = NULL;
 	for (uint8_t i = 0; i < s->waiter.n_places; i++)
 		leave_queue(w, &places[i], granted);
@@ -547,30 +446,14 @@ void waiters_leave(struct request_state *s, bool granted)
 
 /* ---- Refusals ---- */
 
-static uint64_t retry_ms(const struct request_state *s, int64_t wait_us)
-{
-	uint64_t ms = (uint64_t)(wait_us + 999) / 1000, most = RETRY_MAX_MS;
-
-	if (s->wants_permit && s->request.answer.reason != REASON_HELD)
-		most = PERMIT_RETRY_MS;
-	return ms < 1 ? 1 : ms < most ? ms : most;
-}
-
-/* A bucket says exactly when there can be room. */
-static bool is_in_vain(const struct request_state *s, int64_t wait_us)
-{
-	return !s->wants_permit && s->request.answer.reason == REASON_LIMITED &&
-	       uv_now(s->engine->loop) + (uint64_t)wait_us / 1000 > s->waiter.deadline.at;
-}
-
 /* Where the queue of this place waits after `by` refused it; NULL: out of memory. */
 static struct wait_line *line_of_refusal(const struct wait_place *p, const struct check_ref *by,
-					 int64_t wait_us)
+					 const struct script_answer *said)
 {
 	const struct request_state *s = p->state;
 	const struct request_pair *pair = &s->request.pairs[by->pair];
 	struct slice policy = named_policy(&p->queue->named), path = named_path(&p->queue->named);
-	bool own = by->share.weight > 0 || is_in_vain(s, wait_us) ||
+	bool own = by->share.weight > 0 || waiter_is_in_vain(s, said) ||
 		   !slice_equal(policy, pair->policy) || !slice_equal(path, pair->key);
 
 	if (!own)
@@ -578,109 +461,101 @@ static struct wait_line *line_of_refusal(const struct wait_place *p, const struc
 	return line_get(s->engine->waiters, policy, path, own);
 }
 
+/* The line's virtual time is the one that Redis has for all loops, and so is where the queue stands in it. */
+static void line_learn(struct wait_line *l, const struct wait_place *p,
+		       const struct turn_place *turn)
+{
+	fair_queue_set(&l->flows, &p->queue->flow, turn->now, turn->start, p->cost);
+	l->holder = &p->queue->flow;
+	l->is_known = true;
+}
+
+/* The queue of `p` is to wait in the line `l`; the one that it is in after that. */
+static struct wait_line *line_change(struct waiters *w, const struct wait_place *p,
+				     struct wait_line *l, uint8_t pair)
+{
+	struct wait_line *old = p->queue->line;
+	bool stays = old->n_queues > 1 || old->n_asking > 0;
+
+	if (l == NULL || l == old)
+		return old;
+	if (!queue_move(w, p->queue, l, weight_of(p->state, pair), p->cost)) {
+		line_free_if_idle(w, l);
+		return old;
+	}
+	if (stays)
+		line_try_now(w, old);
+	return l;
+}
+
+static bool is_next(const struct wait_line *l, const struct wait_queue *q)
+{
+	return fair_queue_first(&l->flows) == &q->flow;
+}
+
+/* All answers are there: where it was learned that it is the turn of another than the holder of the ticket, that one asks. */
+static void line_turns(struct waiters *w, struct wait_line *l)
+{
+	if (!l->is_known || l->has_turned || l->n_asking > 0 ||
+	    fair_queue_first(&l->flows) == l->holder)
+		return;
+	l->turns_to_other = true;
+	line_try_now(w, l);
+}
+
 static void place_refused(struct waiters *w, struct wait_place *p, const struct check_ref *by,
-			  int64_t wait_us)
+			  const struct script_answer *said)
 {
 	struct request_state *s = p->state;
-	uint64_t now_ms = uv_now(w->engine->loop), at_ms = now_ms + retry_ms(s, wait_us);
+	uint64_t now_ms = uv_now(w->engine->loop);
+	uint64_t at_ms = now_ms + waiter_retry_ms(s, said->wait_us);
 	bool behind = p->asked_by != NULL && p->asked_by->refused;
 	struct wait_line *from, *l;
 
 	if (p->asked_by != NULL)
 		p->asked_by->refused = true;
 	from = place_answered(w, p, true);
-	if (behind || p->prev != NULL) /* the one in front said it already */
+	if (behind || p->prev != NULL) { /* the one in front said it already */
+		if (from != NULL)
+			line_turns(w, from);
 		return;
-	l = line_of_refusal(p, by, wait_us);
-	if (l == NULL)
-		l = p->queue->line;
-	if (l != p->queue->line) {
-		struct wait_line *old = p->queue->line;
-		bool stays = old->n_queues > 1 || old->n_asking > 0;
-
-		if (!queue_move(w, p->queue, l, weight_of(s, by->pair), p->cost)) {
-			line_free_if_idle(w, l);
-			l = p->queue->line;
-		} else if (stays) {
-			line_try_now(w, old);
-		}
 	}
+	if (s->waiter
+		    .behind) { /* his line goes on without him, unless he comes before all others */
+		l = p->queue->line;
+		if (l->try_at.place == 0 || is_next(l, p->queue))
+			line_try_now(w, l);
+		return;
+	}
+	l = line_change(w, p, line_of_refusal(p, by, said), by->pair);
 	if (slice_equal(named_policy(&p->queue->named), slice_of(s->request.answer.policy))) {
 		l->refusal = s->request.answer;
 		l->refused_ms = now_ms;
 	}
+	if (said->turn.known && !l->own)
+		line_learn(l, p, &said->turn);
 	if (from == l)
 		l->together = 1;
 	if (from == l || l->try_at.place == 0 || l->try_at.at > at_ms)
 		line_try_at(w, l, at_ms);
+	line_turns(w, l);
 }
 
-void waiters_refused(struct request_state *s, int64_t wait_us, const struct check_ref *by)
+void waiters_refused(struct request_state *s, const struct script_answer *said,
+		     const struct check_ref *by)
 {
 	if (s->waiter.deadline.place == 0) { /* it passed while the answer was on its way */
 		request_refuse(s, REASON_WAIT_TIMEOUT);
 		return;
 	}
 	for (uint8_t i = 0; i < s->waiter.n_places; i++)
-		place_refused(s->engine->waiters, &s->waiter.places[i], by, wait_us);
-}
-
-/* The queue's own limit has not refused anybody: its first waiter waits for another one as well. */
-static void refusal_by_others(const struct request_state *s, uint8_t pair, struct answer *a)
-{
-	const struct script_answer unknown = {.wait_us = (int64_t)RETRY_MAX_MS * 1000};
-	const struct check_ref *ref = s->checks;
-
-	for (uint16_t i = 0; i < s->n_checks; i++)
-		if (s->checks[i].pair == pair)
-			ref = &s->checks[i];
-	resolve_answer(a, ref, &unknown, false);
-}
-
-/* As its first waiter was told, if he was; under a limit not before the queue is tried next, which may be for others. */
-static int64_t time_left_ms(const struct wait_line *l, const struct answer *a, uint64_t now_ms)
-{
-	bool tries = l->try_at.place > 0 && l->try_at.at > now_ms;
-	int64_t next_ms = tries ? (int64_t)(l->try_at.at - now_ms) : 0, ms = a->retry_after_ms;
-
-	if (l->refusal.policy[0] == '\0' && tries)
-		ms = next_ms;
-	if (a->reason != REASON_HELD && a->reason != REASON_BREAKER_OPEN && ms < next_ms)
-		ms = next_ms;
-	return ms < 1 ? 1 : ms;
-}
-
-void waiters_refusal(const struct request_state *s, struct answer *a)
-{
-	const struct waiters *w = s->engine->waiters;
-	const struct request *r = &s->request;
-	uint64_t now_ms = uv_now(w->engine->loop);
-
-	for (uint8_t i = 0; i < r->n_pairs; i++) {
-		const struct request_pair *pair = &r->pairs[i];
-		const struct wait_queue *q = queue_find(w, pair->policy, pair->key);
-		size_t at = 0;
-		const struct wait_line *l =
-			q != NULL ? q->line : line_above(w, pair->policy, pair->key, &at);
-
-		if (l == NULL)
-			continue;
-		*a = l->refusal;
-		if (a->policy[0] == '\0')
-			refusal_by_others(s, i, a);
-		else
-			answer_age(a, now_ms - l->refused_ms);
-		a->retry_after_ms = a->more_after_ms = time_left_ms(l, a, now_ms);
-		a->allowed = false;
-		if (a->reason != REASON_HELD && a->reason != REASON_BREAKER_OPEN)
-			a->reason = REASON_LIMITED;
-		return;
-	}
+		place_refused(s->engine->waiters, &s->waiter.places[i], by, said);
+	s->waiter.joins = s->waiter.behind = false;
 }
 
 static void wake_all(struct waiters *w, struct named *const *lines)
 {
-	for (size_t i = 0; i < BUCKETS; i++)
+	for (size_t i = 0; i < WAIT_BUCKETS; i++)
 		for (struct named *n = lines[i]; n != NULL; n = n->next)
 			line_try_now(w, (struct wait_line *)n);
 }
@@ -734,6 +609,8 @@ struct waiters *waiters_new(struct engine *e)
 	if (w == NULL)
 		return NULL;
 	w->engine = e;
+	engine_random(e, (unsigned char *)&w->loop_id, sizeof w->loop_id);
+	w->loop_id = w->loop_id % TURN_ID_MAX + 1;
 	uv_timer_init(e->loop, &w->timer);
 	w->timer.data = w;
 	return w;

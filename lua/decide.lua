@@ -7,8 +7,9 @@
 -- C side: lib/core/script.c
 
 local TAKE, PEEK, GIVE, REFUND, RELEASE, LEASE, UNLEASE, FEEDBACK, CHARGE = 1, 2, 3, 4, 5, 7, 8, 9, 10 -- 6: RENEW
+local LEAVE = 11
 local REFUSED, ALLOWED, SHADOWED, REPEATED, EDGES, UNKNOWN, TAIL, LEASED = 0, 1, 2, 3, 4, 5, 64, 128
-local HELD, BREAKER_OPEN = 8, 16 -- with REFUSED: why
+local HELD, BREAKER_OPEN, QUEUE_FULL = 8, 16, 24 -- with REFUSED: why
 local states, order = {}, {}
 local breakers, breaker_order = {}, {}
 local shares, shares_order = {}, {}
@@ -17,10 +18,20 @@ local function flush(s)
   if s.dirty then
     algorithms[s.limit.algorithm].save(s.key, s, s.limit)
     s.dirty = false
-    if s.hold then
-      hold_save(s)
+    if s.hold or (s.turns and (s.turns.dirty or not turn.is_empty(s.turns))) then
+      guards_save(s, true)
     end
+  elseif s.turns and s.turns.dirty then
+    guards_save(s, false)
   end
+  if s.turns then
+    s.turns.dirty = false
+  end
+end
+
+local function turns_of(text)
+  turn = turn or turn_functions()
+  return turn.load(text)
 end
 
 -- The state of a key as `limit` sees it. `hold_ref`: where its hold is, if not in the key itself.
@@ -31,8 +42,11 @@ local function state_of(ref, limit, hold_ref)
     return s
   end
   local key = keys[index]
-  local text = strings[index]
-  local hold = hold_ref and hold_split(strings[hold_ref] or nil)
+  local text, hold, turns = strings[index]
+  if hold_ref then
+    hold, turns = hold_split(strings[hold_ref] or nil)
+    turns = turn_split(turns)
+  end
   if s then -- the limit changed within the batch
     flush(s)
     text, hold = index <= n_strings and call('GET', key), s.hold
@@ -41,9 +55,14 @@ local function state_of(ref, limit, hold_ref)
   end
   if not hold_ref then
     hold, text = hold_split(text or nil)
+    turns, text = turn_split(text)
   end
+  local was = s and s.turns
   s = algorithms[limit.algorithm].load(key, text or nil, limit)
-  s.key, s.limit, s.hold_key = key, limit, hold_ref and keys[hold_ref]
+  s.key, s.limit, s.hold_key, s.text = key, limit, hold_ref and keys[hold_ref], text
+  if was or turns then
+    s.turns = was or turns_of(turns)
+  end
   if hold and hold > now then
     s.hold = hold
   elseif hold and not hold_ref and limit[1] > 0 then
@@ -102,6 +121,13 @@ local function read_checks(n, kind)
       local ref, idle
       ref, c.child, c.weight, c.most, idle, at = unpack_fields('<I4c8ddd', program, at)
       c.shares = shares_of(ref, idle)
+    end
+    if flags % 64 >= 32 then
+      local claim, how = {}
+      claim.loop, claim.flow, claim.arrival, claim.start, claim.size, claim.n, claim.most, claim.left, claim.retry, how, at =
+        unpack_fields('<dc8dddI4I4ddB', program, at)
+      claim.joins, claim.behind = how % 2 == 1, how >= 2
+      c.turn, checks.claimed = claim, true
     end
     if kind == REFUND then
       c.budget_ref, budget, at = unpack_fields('<I4H', program, at)
@@ -191,10 +217,26 @@ local function share_wait(c, looks)
   return lack > 0 and later(bucket_time(s, l, beyond + lack)) or 0
 end
 
+-- µs until it can be the turn of the check's caller, 0: it is.
+local function turn_wait(c)
+  local s, l = c.state, c.limit
+  return turn.wait(s.turns, c, function(n) -- µs until n have come, one after the other
+    if l.algorithm == 0 then
+      local lack = s.debt + n * 1000000 - l[1]
+      return lack > 0 and later(bucket_time(s, l, lack)) or 0
+    end
+    return algorithms[l.algorithm].wait(s, l, n < l[1] and n or l[1])
+  end, function()
+    local _, _, reset = algorithms[l.algorithm].left(s, l)
+    return reset == 0
+  end)
+end
+
 -- µs until the check has room, 0: now, -1: never; and, if something else than the limit refuses it, what.
 local function wait_of(c, looks)
   local s = c.state
   local wait = algorithms[c.limit.algorithm].wait(s, c.limit, c.cost)
+  c.ahead = s.turns and not looks and turn.ahead(s.turns, c)
   if wait < 0 then
     return wait, 0
   end
@@ -205,8 +247,13 @@ local function wait_of(c, looks)
   if open > 0 then
     return open, BREAKER_OPEN
   end
-  local turn = c.shares and share_wait(c, looks) or 0
-  return turn > wait and turn or wait, 0
+  local part = c.shares and share_wait(c, looks) or 0
+  wait = part > wait and part or wait
+  if c.ahead then
+    local us = turn_wait(c)
+    wait = us > wait and us or wait
+  end
+  return wait, 0
 end
 
 -- Takes from every check that has room, in memory. Returns the check that refuses for the longest, and the first shadow
@@ -218,6 +265,9 @@ local function try(op, n_op)
     local algorithm = algorithms[c.limit.algorithm]
     local s = state_of(c.ref, c.limit, c.hold_ref)
     c.state = s
+    if c.turn and not s.turns then
+      s.turns = turns_of()
+    end
     c.wait, c.why = wait_of(c, op.kind == PEEK)
     if c.wait == 0 then
       algorithm.take(s, c.limit, c.cost, op.permit or format('~%d.%d.%d.%d', stamp_high, stamp, n_op, i))
@@ -295,6 +345,26 @@ local function refused(op, c, wait)
   return record(REFUSED + c.why, c.index, c.why > 0 and 0 or left, wait, reset), true, wait
 end
 
+-- The same of one who waits: his ticket goes where he was refused, and he is told where in the line that is. Behind one of
+-- his loop that was refused with him he has none.
+local function refused_in_line(op, refuses, wait, chained)
+  local c = turn.full(op.checks)
+  if c then
+    c.why = QUEUE_FULL
+    return refused(op, c, wait)
+  end
+  c = refuses or least(op.checks)
+  c.why = c.why or 0
+  turn.refused(op.checks, not chained and refuses or nil, wait)
+  local answer = refused(op, c, wait)
+  if not chained and c.turn then
+    local start = turn.start(c.ticket)
+    answer = with_tail(answer, string.byte(answer) + LEASED, start, c.waits_for_others and 1 or 0, '') ..
+      pack_fields('<d', c.state.turns.now)
+  end
+  return answer, true, wait
+end
+
 -- What a lease may take of each check beyond the cost that was taken: no more than an equal part of what was there.
 local function lease_amount(op)
   local least_room, cost = forever, op.checks[1].cost
@@ -354,6 +424,12 @@ local function take(op, n_op, before_refused, before_wait)
   end
   if op.kind ~= PEEK then
     mark(op.checks, takes)
+  end
+  if op.checks.claimed and takes then
+    turn.served(op.checks)
+  elseif op.checks.claimed then
+    local wait = refuses and refuses.wait or before_wait
+    return refused_in_line(op, refuses, (chained and wait >= 0 and before_wait > wait) and before_wait or wait, chained)
   end
   if refuses then
     local wait = refuses.wait
@@ -563,7 +639,19 @@ local function charge(op, n_op)
   return answer_amount(ALLOWED, op.checks, 0)
 end
 
-local others = {[GIVE] = give_back, [REFUND] = refund, [UNLEASE] = unlease, [FEEDBACK] = feedback, [CHARGE] = charge}
+-- A caller who waited is gone.
+local function leave(op)
+  load_states(op.checks)
+  for i = 1, #op.checks do
+    local s = op.checks[i].state
+    s.turns = s.turns or turns_of()
+  end
+  turn.left(op.checks)
+  return answer_amount(ALLOWED, op.checks, 0)
+end
+
+local others = {[GIVE] = give_back, [REFUND] = refund, [UNLEASE] = unlease, [FEEDBACK] = feedback, [CHARGE] = charge,
+  [LEAVE] = leave}
 local reply, was_refused, was_wait = {plain_reply or pack_fields('<I2I6dB', stamp, stamp_high, now, doubted and 1 or 0)}, false, 0
 for i = 1, n_ops do
   local op = plain_ops and read_plain(i) or read_operation()

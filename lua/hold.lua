@@ -17,13 +17,25 @@ local function hold_split(text)
   return unpack_fields('>I7', sub(text, 2, 8)), rest ~= '' and rest or nil
 end
 
--- Puts the hold in front of what was just saved.
-local function hold_save(s)
-  local text, state_until = '', 0
-  if not s.hold_key then
-    text = call('GET', s.key) or ''
-    state_until = now + call('PTTL', s.key) * 1000
+-- Puts the hold and the turns (turns.lua) in front of the state's text, which was saved just now or is as it was.
+local function guards_save(s, saved)
+  local guards, stop, text, state_until = '', 0, '', 0
+  if s.hold then
+    guards, stop = 'H' .. pack_fields('>I7', s.hold), s.hold
   end
-  call('SET', s.hold_key or s.key, 'H' .. pack_fields('>I7', s.hold) .. text, 'PXAT',
-    expiry_text(s.hold > state_until and s.hold or state_until))
+  if s.turns and not turn.is_empty(s.turns) then
+    local turns, until_us = turn.text(s.turns)
+    guards, stop = guards .. turns, until_us > stop and until_us or stop
+  end
+  if not s.hold_key then
+    text = saved and call('GET', s.key) or not saved and s.text or ''
+    state_until = text ~= '' and now + call('PTTL', s.key) * 1000 or 0
+  end
+  if guards .. text == '' then
+    call('DEL', s.hold_key or s.key)
+  elseif stop + 60000000 <= state_until then
+    call('SET', s.key, guards .. text, 'KEEPTTL')
+  else
+    call('SET', s.hold_key or s.key, guards .. text, 'PXAT', expiry_text(stop > state_until and stop or state_until))
+  end
 end

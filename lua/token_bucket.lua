@@ -7,7 +7,8 @@
 --          of a second, modulo 10^9 of them (3.2 years); the debt is the one that, refilled from then on, is right
 --          now. code names the scale, the largest of 1, 10, 1000, 10^6 that divides every debt of this limit. So the
 --          text is an integer of at most 63 bits unless the burst is huge, and Redis needs no string object for it.
---          A key with leases holds another text, which begins with 'L': leased_bucket.lua; one that is held, with 'H'.
+--          A key with leases holds another text, which begins with 'L': leased_bucket.lua; one that is held, with 'H'; one for
+--          which callers wait, with 'Q'.
 -- Refill   in whole quanta counted from the epoch, so none is lost however often it is asked. A clock that went back to
 --          before the state's time refills nothing, and the state keeps that time: should the clock come back, what
 --          passed meanwhile is not refilled twice.
@@ -49,7 +50,7 @@ end
 
 -- Nearly every batch is plain: each operation takes from one token bucket, without extras. It comes key by key, and what
 -- is answered is the debt of each key as it was found: the agent knows what was asked of it and does the same arithmetic
--- (bucket_decide() of the twin). Keys in doubt, with leases or a hold are answered -1 and left to decide.lua. This loop is
+-- (bucket_decide() of the twin). Keys in doubt, with leases, a hold or waiters are answered -1 and left to decide.lua. This loop is
 -- the arithmetic of the functions below written out, so that a key costs no call but those that read and write it.
 if plain == 1 then
   -- Runs of keys of which the same is asked: how many keys, limit, operations on each, cost of each operation.
@@ -111,7 +112,7 @@ if plain == 1 then
 
       local kind = text and not scaled and sub(text, 1, 1)
       o = o + 1
-      if doubted or kind == 'L' or kind == 'H' then
+      if doubted or kind == 'L' or kind == 'H' or kind == 'Q' then
         out[o] = -1
         plain_ops = plain_ops or {}
         for i = 1, costs and #costs or count do

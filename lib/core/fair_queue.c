@@ -141,3 +141,11 @@ void fair_queue_replace(struct fair_queue *q, struct fair_flow *f, uint64_t cost
 	set_finish(f, cost);
 	sift(q, f);
 }
+
+void fair_queue_set(struct fair_queue *q, struct fair_flow *f, uint64_t now, uint64_t start,
+		    uint64_t cost)
+{
+	q->now = now;
+	f->start = start;
+	fair_queue_replace(q, f, cost);
+}

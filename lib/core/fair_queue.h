@@ -54,3 +54,7 @@ void fair_queue_serve(struct fair_queue *q, struct fair_flow *f, uint64_t cost);
 
 /* The flow has another head, of `cost`, though the one before was not served. */
 void fair_queue_replace(struct fair_queue *q, struct fair_flow *f, uint64_t cost);
+
+/* The flow, which is in, has another `start` and a head of `cost`, and the virtual time is `now`: another keeper of it said so. */
+void fair_queue_set(struct fair_queue *q, struct fair_flow *f, uint64_t now, uint64_t start,
+		    uint64_t cost);

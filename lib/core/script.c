@@ -30,7 +30,8 @@ enum check_flags {
 	CHECK_HOLD = 2,
 	CHECK_BREAKER = 4,
 	CHECK_ADAPTIVE = 8,
-	CHECK_SHARE = 16
+	CHECK_SHARE = 16,
+	CHECK_TURN = 32
 };
 
 /* Finds a key's reference again; a slot of an earlier batch is empty. */
@@ -332,6 +333,7 @@ enum {
 	CHECK_COST_AT = 4 + 2 + 2 + 1,
 	GUARDS_BYTES = 4 + 4 + 3 + 8 + 4 + 1 + 3 * 4 + 1 + 2 + 3 * 8,
 	SHARE_BYTES = 4 + 8 + 3 * 8,
+	TURN_BYTES = 8 + 8 + 3 * 8 + 4 + 4 + 2 * 8 + 1,
 	FEEDBACK_BYTES = 1 + 1 + 8 + 8,
 	BUDGET_BYTES = 4 + 2,
 	OP_EXTRAS_BYTES = 4 + 4 + 4 + 8 + 2,
@@ -364,7 +366,7 @@ static bool is_plain(const struct script_op *op)
 	return op->kind == SCRIPT_TAKE && op->n_checks == 1 && !op->chained &&
 	       op->id_key.len == 0 && op->receipt_key.len == 0 && !op->checks[0].shadow &&
 	       op->checks[0].breaker == NULL && op->checks[0].adaptive == NULL &&
-	       op->checks[0].share.weight == 0 &&
+	       op->checks[0].share.weight == 0 && op->checks[0].turn.loop == 0 &&
 	       op->checks[0].limit->algorithm == ALGORITHM_TOKEN_BUCKET;
 }
 
@@ -426,12 +428,17 @@ static bool is_shared(enum script_op_kind kind, const struct script_check *c)
 	return c->share.weight > 0 && (kind == SCRIPT_TAKE || kind == SCRIPT_PEEK);
 }
 
+static bool has_turn(enum script_op_kind kind, const struct script_check *c)
+{
+	return c->turn.loop != 0 && (kind == SCRIPT_TAKE || kind == SCRIPT_LEAVE);
+}
+
 static unsigned check_flags(enum script_op_kind kind, const struct script_check *c)
 {
 	return (c->shadow ? CHECK_SHADOW : 0) | (is_log(c->limit) ? CHECK_HOLD : 0) |
 	       (c->breaker != NULL ? CHECK_BREAKER : 0) |
 	       (c->adaptive != NULL && c->limit->limit > 0 ? CHECK_ADAPTIVE : 0) |
-	       (is_shared(kind, c) ? CHECK_SHARE : 0);
+	       (is_shared(kind, c) ? CHECK_SHARE : 0) | (has_turn(kind, c) ? CHECK_TURN : 0);
 }
 
 static bool add_share(struct script_batch *b, const struct script_check *c)
@@ -447,6 +454,24 @@ static bool add_share(struct script_batch *b, const struct script_check *c)
 	p = put_u32(put_u32(p, (uint32_t)(share->id & UINT32_MAX)), (uint32_t)(share->id >> 32));
 	p = put_number(put_number(p, share->weight), share->most);
 	buf_took(&b->program, put_number(p, shares_idle_us(c->limit)));
+	return true;
+}
+
+static bool add_turn(struct script_batch *b, const struct turn_claim *turn)
+{
+	char *p = buf_reserve(&b->program, TURN_BYTES);
+
+	assert(turn->size >= 1 && turn->size <= TURN_SIZE_MAX);
+	if (p == NULL)
+		return false;
+	p = put_number(p, turn->loop);
+	p = put_u32(put_u32(p, (uint32_t)(turn->flow & UINT32_MAX)), (uint32_t)(turn->flow >> 32));
+	p = put_number(p, turn->arrival_us);
+	p = put_double(p, turn->is_new ? -1 : (double)turn->start);
+	p = put_number(p, turn->size);
+	p = put_u32(put_u32(p, turn->n), turn->most);
+	p = put_number(put_number(p, turn->left_us), turn->retry_us);
+	buf_took(&b->program, put_u8(p, (turn->joins ? 1U : 0U) + (turn->behind ? 2U : 0U)));
 	return true;
 }
 
@@ -532,6 +557,8 @@ static bool add_check(struct script_batch *b, const struct script_op *op, unsign
 	    !add_guards(b, c, flags))
 		return false;
 	if ((flags & CHECK_SHARE) != 0 && !add_share(b, c))
+		return false;
+	if ((flags & CHECK_TURN) != 0 && !add_turn(b, &c->turn))
 		return false;
 	return op->kind != SCRIPT_REFUND || add_budget(b, c, now_us);
 }

@@ -13,6 +13,7 @@
 #include "core/limit.h"
 #include "core/shares.h"
 #include "core/status.h"
+#include "core/turns.h"
 
 enum {
 	SCRIPT_CHECKS_MAX = 16 * 8 * 2, /* pairs x levels x (bucket and slots of a plan) */
@@ -31,6 +32,8 @@ struct script_check {
 	const struct adaptive_rule *adaptive;
 	struct share_claim
 		share; /* TAKE, PEEK of a token bucket: for which of its children; weight 0: none */
+	struct turn_claim
+		turn; /* TAKE, LEAVE: of a caller who waits; loop 0: of one who does not */
 };
 
 enum script_op_kind {
@@ -45,6 +48,7 @@ enum script_op_kind {
 	SCRIPT_FEEDBACK, /* one check: the outcome `ok` for its breaker, `congested` and `latency_us` for its limit; nothing is taken for `hold_us`, unless it is held
 			  * for longer; no more than `amount` is left of it (UINT64_MAX: as it is) */
 	SCRIPT_CHARGE, /* takes each check's cost as far as it is there: it was admitted while nobody could ask */
+	SCRIPT_LEAVE, /* the caller of the checks' turns waits no more */
 };
 
 /*
@@ -141,7 +145,7 @@ enum script_status {
 };
 
 /* What refused. */
-enum script_refusal { SCRIPT_LIMITED, SCRIPT_HELD, SCRIPT_BREAKER_OPEN };
+enum script_refusal { SCRIPT_LIMITED, SCRIPT_HELD, SCRIPT_BREAKER_OPEN, SCRIPT_QUEUE_FULL };
 
 struct script_answer {
 	enum script_status status;
@@ -156,10 +160,11 @@ struct script_answer {
 	uint64_t
 		amount; /* REFUND, GIVE, UNLEASE: given back now; RELEASE, RENEW: 1 or 0; LEASE: granted;
 			    * FEEDBACK: script_fed_breaker(), script_fed_adaptive() */
-	uint64_t limit;    /* 1..LIMIT_MAX: of `check`, as adapted; 0: it is not adaptive */
-	uint64_t lease_us; /* LEASE: ttl_us, or 0: granted as an ordinary take of the cost */
-	bool shadowed;     /* SCRIPT_SHADOWED, or SCRIPT_REPEATED of such an answer */
-	struct slice echo; /* SCRIPT_REPEATED; points into the reply */
+	uint64_t limit;         /* 1..LIMIT_MAX: of `check`, as adapted; 0: it is not adaptive */
+	uint64_t lease_us;      /* LEASE: ttl_us, or 0: granted as an ordinary take of the cost */
+	struct turn_place turn; /* SCRIPT_REFUSED of a turn: where it is in the line of `check` */
+	bool shadowed;          /* SCRIPT_SHADOWED, or SCRIPT_REPEATED of such an answer */
+	struct slice echo;      /* SCRIPT_REPEATED; points into the reply */
 };
 
 /* What FEEDBACK changed, by its `amount`. */

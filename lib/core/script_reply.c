@@ -24,6 +24,7 @@ static bool read_number(const char *p, int64_t *ret_value)
 }
 
 enum {
+	STATUS = 7,
 	WHY_SHIFT = 3,
 	WHY = 3 << WHY_SHIFT,
 	ADAPTED = 32,
@@ -54,15 +55,21 @@ static bool read_tail(struct script_reader *r, struct script_answer *a)
 	return true;
 }
 
-/* What follows the tail of an allowed LEASE. */
-static bool read_leased(struct script_reader *r, struct script_answer *a)
+/* What follows the tail of an allowed LEASE, and of a refused turn. */
+static bool read_leased(struct script_reader *r, unsigned status, struct script_answer *a)
 {
-	int64_t lease_us;
+	int64_t number;
 
-	if (r->reply.len - r->at < LEASED_BYTES || !read_number(r->reply.ptr + r->at, &lease_us) ||
-	    lease_us < 0)
+	if (r->reply.len - r->at < LEASED_BYTES || !read_number(r->reply.ptr + r->at, &number) ||
+	    number < 0)
 		return false;
-	a->lease_us = (uint64_t)lease_us;
+	if ((status & STATUS) != SCRIPT_REFUSED)
+		a->lease_us = (uint64_t)number;
+	else
+		a->turn = (struct turn_place){.known = true,
+					      .behind_others = r->reply.ptr[r->at - 5] != 0,
+					      .start = a->amount,
+					      .now = (uint64_t)number};
 	r->at += LEASED_BYTES;
 	return true;
 }
@@ -98,15 +105,15 @@ static bool read_record(struct script_reader *r, struct script_answer *a)
 	r->at += RECORD_BYTES;
 	if ((status & TAIL) != 0 && !read_tail(r, a))
 		return false;
-	if ((status & LEASED) != 0 && !read_leased(r, a))
+	if ((status & LEASED) != 0 && !read_leased(r, status, a))
 		return false;
 	if ((status & ADAPTED) != 0 && !read_limit(r, a))
 		return false;
 	a->why = (enum script_refusal)((status & WHY) >> WHY_SHIFT);
-	status &= ~(unsigned)(TAIL | LEASED | WHY | ADAPTED);
+	status &= STATUS;
 	a->status = (enum script_status)status;
 	a->shadowed = a->shadowed || status == SCRIPT_SHADOWED;
-	return status <= SCRIPT_UNKNOWN && a->why <= SCRIPT_BREAKER_OPEN;
+	return status <= SCRIPT_UNKNOWN && a->why <= SCRIPT_QUEUE_FULL;
 }
 
 /* ---- The short reply ---- */
