@@ -315,6 +315,7 @@ static void give(struct allocator_region *r, const struct allocator_terms *t, ui
 	uint32_t granted = t->loose ? r->granted : granted_now(r, now_us);
 	uint32_t before = t->loose ? r->before : before_now(r, now_us);
 
+	/* Where a grant goes on without news, what counts no more may be in force all the same. */
 	if (before == 0 || r->granted_until_us > r->before_until_us)
 		r->before_until_us = r->granted_until_us;
 	r->before = greater(granted, before);
@@ -350,7 +351,7 @@ uint32_t allocator_grant(struct allocator *a, const struct allocator_terms *t, u
 			.t0_us = r->t0_us,
 			.duration_us = t->duration_us,
 			.parts = parts,
-			.before = greater(before_now(r, now_us), used_now(r, now_us)),
+			.before = greater(r->before, used_now(r, now_us)),
 			.window = r->window,
 			.floor = r->floor,
 			.floors = r->confirmed,

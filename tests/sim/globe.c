@@ -67,6 +67,7 @@ static void draw_limit(struct globe *g)
 		.lend_us = 20 * GLOBE_SECOND +
 			   (g->scenario.kind == SHARE_WINDOW ? 5 * g->window_us / 2 : 0),
 		.lease_max_us = g->scenario.lease_us,
+		.loose = g->scenario.loose,
 	};
 }
 
@@ -89,14 +90,16 @@ static void draw_faults(struct globe *g)
 	s->delay_us = 1000 + world_any_size(w, GLOBE_SECOND / 4);
 }
 
-static void draw(struct globe *g, bool quiet)
+static void draw(struct globe *g, enum globe_mode mode)
 {
 	static const enum share_kind kinds[] = {SHARE_RATE, SHARE_RATE, SHARE_WINDOW,
 						SHARE_CALENDAR};
 	struct world *w = &g->world;
+	bool quiet = mode == GLOBE_QUIET;
 
 	g->scenario = (struct globe_scenario){
 		.quiet = quiet,
+		.loose = mode == GLOBE_LOOSE,
 		.n_regions = quiet ? 3 : 2 + (unsigned)world_below(w, 3),
 		.kind = kinds[world_below(w, quiet ? 3 : 4)],
 		.duration_us = 90 * GLOBE_SECOND,
@@ -323,14 +326,14 @@ static void start(struct globe *g)
 		change_floors(g);
 }
 
-struct globe *globe_new(uint64_t seed, enum mutation m, bool quiet, bool logging)
+struct globe *globe_new(uint64_t seed, enum mutation m, enum globe_mode mode, bool logging)
 {
 	struct globe *g = calloc(1, sizeof *g);
 
 	if (g == NULL)
 		abort();
 	world_init(&g->world, seed, m, logging);
-	draw(g, quiet);
+	draw(g, mode);
 	for (unsigned i = 0; i < g->scenario.n_regions; i++)
 		region_init(&g->regions[i], g, i);
 	for (unsigned i = 0; i < GLOBE_COORDINATORS; i++)

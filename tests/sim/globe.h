@@ -168,7 +168,7 @@ void region_tell(struct globe_region *r, const struct share_grant *grant, uint64
 
 /* What a seed makes of it. Faults: about one in so many µs; 0: never. */
 struct globe_scenario {
-	bool quiet, leases, steps, drifts;
+	bool quiet, loose, leases, steps, drifts;
 	bool calm; /* little is asked, whatever is reported: buckets are full when all is taken at once */
 	unsigned n_regions;
 	enum share_kind kind;
@@ -190,12 +190,20 @@ struct globe {
 	struct globe_region regions[GLOBE_REGIONS];
 	struct globe_coordinator coordinators[GLOBE_COORDINATORS];
 	struct globe_checker checkers[GLOBE_KEYS];
+	uint32_t excess; /* loose: the most that an allocator said, in parts */
+	bool exceeded; /* loose: more than the limit was admitted, within what the excess allows */
 	uint64_t n_faults, n_grants, n_lends, n_by_lease, n_takeovers;
 	uint64_t trace; /* hash of all that was admitted, when and where */
 	struct globe_message *messages;
 };
 
-struct globe *globe_new(uint64_t seed, enum mutation m, bool quiet, bool logging);
+enum globe_mode {
+	GLOBE_FAULTY,
+	GLOBE_QUIET, /* no faults; the caller moves the demand */
+	GLOBE_LOOSE, /* faulty, and grants go on without news */
+};
+
+struct globe *globe_new(uint64_t seed, enum mutation m, enum globe_mode mode, bool logging);
 /* To the end of the scenario, or the first violation: world.violation. */
 void globe_run(struct globe *g);
 void globe_free(struct globe *g);

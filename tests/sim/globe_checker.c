@@ -50,18 +50,30 @@ static double quanta(const struct globe *g)
 	       g->scenario.n_regions * SHARE_QUANTUM_UT / (double)LIMIT_UT;
 }
 
+/* What is allowed, of the limit: loose quotas may exceed it by what the allocators said. */
+static double most_parts(const struct globe *g)
+{
+	return g->scenario.loose ? 1 + (double)g->excess / g->whole : 1;
+}
+
+static bool is_within(struct globe *g, double admitted, double most)
+{
+	g->exceeded = g->exceeded || admitted > most;
+	return admitted <= most * most_parts(g) + 1e-6;
+}
+
 static bool fits_rate(struct globe *g, unsigned key, uint64_t cost)
 {
 	struct globe_checker *c = &g->checkers[key];
 	double refilled = (double)fastest_us(g) * (double)g->limit.limit / (double)g->limit.per_us;
 
 	for (unsigned k = 0; k < GLOBE_KEYS; k++) {
-		g->checkers[k].level -= refilled;
+		g->checkers[k].level -= refilled * most_parts(g);
 		if (g->checkers[k].level < 0)
 			g->checkers[k].level = 0;
 	}
 	c->level += (double)cost;
-	return c->level <= (double)g->limit.burst + quanta(g);
+	return is_within(g, c->level, (double)g->limit.burst + quanta(g));
 }
 
 static void window_add(struct globe_checker *c, uint64_t at_us, uint64_t cost)
@@ -89,7 +101,7 @@ static bool fits_window(struct globe *g, unsigned key, uint64_t cost)
 	window_add(c, g->world.now_us, cost);
 	while (c->log[c->first].at_us + span_us <= g->world.now_us)
 		c->inside -= c->log[c->first++].cost;
-	return c->inside <= g->limit.limit;
+	return is_within(g, (double)c->inside, (double)g->limit.limit);
 }
 
 static bool fits_calendar(struct globe *g, unsigned key, uint64_t cost, uint32_t window)
@@ -97,7 +109,7 @@ static bool fits_calendar(struct globe *g, unsigned key, uint64_t cost, uint32_t
 	uint64_t *total = &g->checkers[key].calendar[window % GLOBE_WINDOWS];
 
 	*total += cost;
-	return *total <= g->limit.limit;
+	return is_within(g, (double)*total, (double)g->limit.limit);
 }
 
 void globe_admitted(struct globe *g, unsigned key, uint64_t cost, uint32_t window)

@@ -26,6 +26,7 @@ struct allocator_terms coordinator_terms(const struct globe *g, uint32_t floors)
 		.window_us = g->window_us,
 		.lend_us = g->region_terms.lend_us,
 		.max_skew_us = GLOBE_MAX_SKEW_US,
+		.loose = g->scenario.loose,
 		.floors = floors,
 	};
 
@@ -238,9 +239,12 @@ static void break_terms(const struct globe *g, struct allocator_terms *t)
 static void run(struct globe_coordinator *c, const struct allocator_terms *t)
 {
 	struct globe *g = c->globe;
+	uint32_t excess;
 
 	read_reports(c, t);
 	c->given = allocator_grant(&c->allocator, t, coordinator_now_us(c), c->grants);
+	excess = allocator_excess(&c->allocator, t, coordinator_now_us(c));
+	g->excess = excess > g->excess ? excess : g->excess;
 	if (c->given == 0)
 		return;
 	for (unsigned i = 0; i < t->n_regions; i++)
