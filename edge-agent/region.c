@@ -65,13 +65,16 @@ struct region {
 	unsigned in_flight; /* calls without a reply */
 	unsigned in_flight_max, checks_max;
 	struct region_clock clock;
+	uint64_t now_us;        /* region_now_us() in this turn of the loop; 0: not read yet */
 	uint64_t round_trip_us; /* weight of the last answer: 1/4 */
 	struct region_counters counters;
 };
 
-uint64_t region_now_us(const struct region *r)
+uint64_t region_now_us(struct region *r)
 {
-	return region_clock_now_us(&r->clock);
+	if (r->now_us == 0)
+		r->now_us = region_clock_now_us(&r->clock);
+	return r->now_us;
 }
 
 uint64_t region_clock_leaps(const struct region *r)
@@ -191,6 +194,7 @@ static void hear(const struct batch *b, const struct script_reader *reader)
 	uint64_t us;
 
 	region_clock_hear(&r->clock, b->shard, &b->sent, reader->now_us, reader->refill_refused);
+	r->now_us = 0;
 	us = r->clock.heard_boot_us - b->sent.boot_us;
 	r->round_trip_us = r->round_trip_us > 0 ? (3 * r->round_trip_us + us) / 4 : us;
 }
@@ -321,14 +325,20 @@ static void send_waiting(struct region *r)
 	redis_store_flush(r->store);
 }
 
+static void on_turn(struct region *r)
+{
+	send_waiting(r);
+	r->now_us = 0;
+}
+
 static void on_after_poll(uv_check_t *h)
 {
-	send_waiting(h->data);
+	on_turn(h->data);
 }
 
 static void on_before_poll(uv_prepare_t *h)
 {
-	send_waiting(h->data);
+	on_turn(h->data);
 }
 
 /* A chained operation is in the batch of the one before it, whatever that makes of the call. */

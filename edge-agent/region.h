@@ -51,8 +51,8 @@ void region_submit(struct region *r, uint16_t slot, const struct script_op *op, 
 		   region_answer *on_answer, void *data);
 
 /* Redis's clock, µs since the epoch, as last heard and carried on by the local steady clock; before
- * anything was heard, the local wall clock. For choices that Redis checks again. */
-uint64_t region_now_us(const struct region *r);
+ * anything was heard, the local wall clock. Read once in a turn of the loop, after it has waited, and once after each answer. For choices that Redis checks again. */
+uint64_t region_now_us(struct region *r);
 
 /* How often Redis's clock or ours was found to have been set: what was computed from them before is no longer good. */
 uint64_t region_clock_leaps(const struct region *r);

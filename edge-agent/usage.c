@@ -4,6 +4,9 @@
  *
  * With a feed, a key that is counted gets a mark: what its counts were when the feed was told last. So the feed, which is by
  * roots and has a hash table of its own, costs a key something when it is told, and not when it is counted.
+ *
+ * The table is larger than the caches. So what is counted waits until there is some more or somebody looks, and then the
+ * memory of all is fetched at once (group prefetching: Chen et al. 2004).
  */
 #include "usage.h"
 
@@ -12,7 +15,11 @@
 #include "core/hash.h"
 #include "usage_feed.h"
 
-enum { WAYS = 4 };
+enum {
+	WAYS = 4,
+	WAITING_MAX = 32,
+	NAME_WAITS_MAX = 96, /* policy and key; longer ones are counted at once */
+};
 
 struct usage_entry {
 	char *name; /* owned: policy, NUL, key; NULL: free */
@@ -28,12 +35,22 @@ struct usage_mark {
 	struct usage_counts told;
 };
 
+struct usage_addition {
+	uint64_t hash, cost;
+	int64_t now_ms;
+	enum usage_outcome outcome;
+	struct slice policy, key; /* in `text` */
+	char text[NAME_WAITS_MAX];
+};
+
 struct usage {
 	size_t n_buckets; /* a power of two */
 	struct usage_entry *entries;
 	struct usage_feed *feed;  /* NULL: nobody is told */
 	struct usage_mark *marks; /* a ring of USAGE_MARKS */
 	uint32_t first_mark, n_marks;
+	unsigned n_waiting;
+	struct usage_addition waiting[WAITING_MAX];
 };
 
 static uint64_t hash_of(struct slice policy, struct slice key)
@@ -87,12 +104,6 @@ static void mark(struct usage *u, struct usage_entry *e)
 	e->mark = at + 1;
 }
 
-void usage_report(struct usage *u)
-{
-	while (u->n_marks > 0)
-		tell_first(u);
-}
-
 /* ---- The table ---- */
 
 struct usage *usage_new(size_t keys_max, struct usage_feed *feed)
@@ -144,37 +155,45 @@ static struct usage_entry *find(const struct usage *u, uint64_t hash, struct sli
 	return NULL;
 }
 
-static struct usage_entry *place_for(struct usage *u, uint64_t hash, struct slice policy,
-				     struct slice key, int64_t now_ms)
+static struct usage_entry *oldest_of(struct usage_entry *bucket)
 {
-	struct usage_entry *bucket = bucket_of(u, hash), *oldest = bucket;
-	char *name = malloc(policy.len + 1 + key.len);
+	struct usage_entry *oldest = bucket;
 
-	if (name == NULL)
-		return NULL;
-	memcpy(name, policy.ptr, policy.len);
-	name[policy.len] = '\0';
-	memcpy(name + policy.len + 1, key.ptr, key.len);
 	for (int i = 1; i < WAYS && oldest->name != NULL; i++)
 		if (bucket[i].name == NULL || bucket[i].used_ms < oldest->used_ms)
 			oldest = &bucket[i];
-	if (oldest->mark != 0)
-		tell(u, &u->marks[oldest->mark - 1]);
-	free(oldest->name);
-	*oldest = (struct usage_entry){.name = name,
-				       .len = (uint32_t)(policy.len + 1 + key.len),
-				       .hash = hash,
-				       .counts.since_ms = now_ms};
 	return oldest;
 }
 
-void usage_add(struct usage *u, struct slice policy, struct slice key, enum usage_outcome outcome,
-	       uint64_t cost, int64_t now_ms)
+static struct usage_entry *place_for(struct usage *u, uint64_t hash, struct slice policy,
+				     struct slice key, int64_t now_ms)
+{
+	struct usage_entry *oldest = oldest_of(bucket_of(u, hash));
+	size_t len = policy.len + 1 + key.len;
+	char *name = oldest->name;
+
+	if (oldest->mark != 0)
+		tell(u, &u->marks[oldest->mark - 1]);
+	if (name == NULL || oldest->len < len) {
+		name = malloc(len);
+		if (name == NULL)
+			return NULL;
+		free(oldest->name);
+	}
+	memcpy(name, policy.ptr, policy.len);
+	name[policy.len] = '\0';
+	memcpy(name + policy.len + 1, key.ptr, key.len);
+	*oldest = (struct usage_entry){
+		.name = name, .len = (uint32_t)len, .hash = hash, .counts.since_ms = now_ms};
+	return oldest;
+}
+
+static void count(struct usage *u, uint64_t hash, struct slice policy, struct slice key,
+		  enum usage_outcome outcome, uint64_t cost, int64_t now_ms)
 {
 	const struct tally_counts counts = {.admitted = outcome == USAGE_REFUSED ? 0 : cost,
 					    .refused = outcome == USAGE_REFUSED ? cost : 0,
 					    .waited = outcome == USAGE_ADMITTED_LATE ? cost : 0};
-	uint64_t hash = hash_of(policy, key);
 	struct usage_entry *e = find(u, hash, policy, key);
 
 	if (e == NULL)
@@ -192,13 +211,72 @@ void usage_add(struct usage *u, struct slice policy, struct slice key, enum usag
 	e->counts.waited += counts.waited;
 }
 
-bool usage_find(const struct usage *u, struct slice policy, struct slice key,
+/* The name that will be compared or replaced. */
+static void fetch_name(const struct usage *u, uint64_t hash)
+{
+	struct usage_entry *bucket = bucket_of(u, hash);
+
+	for (int i = 0; i < WAYS; i++)
+		if (bucket[i].hash == hash) {
+			__builtin_prefetch(bucket[i].name);
+			return;
+		}
+	__builtin_prefetch(oldest_of(bucket)->name, 1);
+}
+
+static void count_waiting(struct usage *u)
+{
+	const struct usage_addition *w = u->waiting;
+	unsigned n = u->n_waiting;
+
+	u->n_waiting = 0;
+	for (unsigned i = 0; i < n; i++)
+		for (int way = 0; way < WAYS; way++)
+			__builtin_prefetch(&bucket_of(u, w[i].hash)[way], 1);
+	for (unsigned i = 0; i < n; i++)
+		fetch_name(u, w[i].hash);
+	for (unsigned i = 0; i < n; i++)
+		count(u, w[i].hash, w[i].policy, w[i].key, w[i].outcome, w[i].cost, w[i].now_ms);
+}
+
+void usage_add(struct usage *u, struct slice policy, struct slice key, enum usage_outcome outcome,
+	       uint64_t cost, int64_t now_ms)
+{
+	struct usage_addition *w = &u->waiting[u->n_waiting];
+	uint64_t hash = hash_of(policy, key);
+
+	if (policy.len + key.len > NAME_WAITS_MAX) {
+		count(u, hash, policy, key, outcome, cost, now_ms);
+		return;
+	}
+	memcpy(w->text, policy.ptr, policy.len);
+	memcpy(w->text + policy.len, key.ptr, key.len);
+	w->policy = (struct slice){w->text, policy.len};
+	w->key = (struct slice){w->text + policy.len, key.len};
+	w->hash = hash;
+	w->cost = cost;
+	w->now_ms = now_ms;
+	w->outcome = outcome;
+	if (++u->n_waiting == WAITING_MAX)
+		count_waiting(u);
+}
+
+bool usage_find(struct usage *u, struct slice policy, struct slice key,
 		struct usage_counts *ret_counts)
 {
-	const struct usage_entry *e = find(u, hash_of(policy, key), policy, key);
+	const struct usage_entry *e;
 
+	count_waiting(u);
+	e = find(u, hash_of(policy, key), policy, key);
 	if (e == NULL)
 		return false;
 	*ret_counts = e->counts;
 	return true;
+}
+
+void usage_report(struct usage *u)
+{
+	count_waiting(u);
+	while (u->n_marks > 0)
+		tell_first(u);
 }

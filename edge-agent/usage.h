@@ -35,7 +35,7 @@ void usage_add(struct usage *u, struct slice policy, struct slice key, enum usag
 	       uint64_t cost, int64_t now_ms);
 /* Tells the feed all that was counted. */
 void usage_report(struct usage *u);
-bool usage_find(const struct usage *u, struct slice policy, struct slice key,
+bool usage_find(struct usage *u, struct slice policy, struct slice key,
 		struct usage_counts *ret_counts);
 
 /* As usage_find(), in the engine's table. */

@@ -110,3 +110,24 @@ Test(usage, a_feed_is_told_of_keys_that_make_room)
 	usage_free(u);
 	usage_feed_release(&f);
 }
+
+/* Names of all lengths take each other's places. */
+Test(usage, names_of_any_length)
+{
+	struct usage *u = usage_new(4, NULL);
+	struct usage_counts c;
+	char key[1024];
+
+	memset(key, 'x', sizeof key);
+	for (size_t i = 0; i < 5000; i++) {
+		size_t n = 1 + i * 37 % sizeof key;
+
+		usage_add(u, SLICE("p"), (struct slice){key, n}, USAGE_ADMITTED, n, (int64_t)i);
+		if (i % 7 != 0)
+			continue;
+		cr_assert(usage_find(u, SLICE("p"), (struct slice){key, n}, &c));
+		cr_assert_eq(c.admitted, n);
+		cr_assert_eq(c.since_ms, (int64_t)i);
+	}
+	usage_free(u);
+}
