@@ -309,7 +309,7 @@ local function turn_functions()
 
   -- Whether he will have given up by then. Permits may be released any time.
   local function is_in_vain(c, us)
-    return us > c.turn.left and c.why == 0 and c.limit.algorithm ~= 5 and not c.waits_for_others
+    return us < 0 or (us > c.turn.left and c.why == 0 and c.limit.algorithm ~= 5 and not c.waits_for_others)
   end
 
   -- The checks' caller waits for `at`, one of them, and asks again after `us`; at nil: behind one of his loop who does.

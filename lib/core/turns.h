@@ -11,6 +11,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/bucket.h"
+#include "core/limit.h"
+#include "core/verdict.h"
+
 enum {
 	TURN_TICKETS_MAX = 64,  /* loops with a ticket in one line; the others ask without */
 	TURN_QUEUES_MAX = 64,   /* loops' queues that are counted at one limit */
@@ -47,3 +51,45 @@ struct turn_place {
 	uint64_t start;     /* virtual, of his flow, behind its callers before him at other loops */
 	uint64_t now;       /* virtual, of the line */
 };
+
+struct turn_ticket {
+	uint64_t loop, flow, arrival_us;
+	uint64_t due_us; /* its holder asks again then */
+	double start;    /* virtual, of the flow */
+	double size, cost;
+	double finish; /* virtual, while tickets are in order */
+};
+
+struct turn_queue {
+	uint64_t loop, flow;
+	uint32_t n;       /* callers */
+	uint64_t stop_us; /* the last of them gives up */
+};
+
+/* All zeros: nobody waits. */
+struct turns {
+	struct turn_ticket ticket[TURN_TICKETS_MAX];
+	struct turn_queue queue[TURN_QUEUES_MAX];
+	unsigned n_tickets, n_queues;
+	double now;      /* virtual */
+	double overtook; /* tokens, since the call began */
+	bool is_kept;    /* it was there before the call */
+	bool changed;    /* in it */
+};
+
+/* A call begins: what has lapsed goes. */
+void turns_begin(struct turns *t, uint64_t now_us);
+/* It ends: without tickets and queues nothing is kept. */
+void turns_end(struct turns *t);
+
+enum turn_outcome { TURN_TAKEN, TURN_REFUSED, TURN_QUEUE_FULL };
+
+/*
+ * A caller takes `cost` (1..LIMIT_MAX) from the bucket if it is there and his turn, or nothing; `claim` NULL: a newcomer.
+ * Refused, *ret_verdict's wait is until it can be both, and *ret_place says where he is in the line.
+ */
+enum turn_outcome turns_take(struct turns *t, struct bucket *b, const struct limit *l,
+			     uint64_t now_us, const struct turn_claim *claim, uint64_t cost,
+			     struct limiter_verdict *ret_verdict, struct turn_place *ret_place);
+/* The caller of the claim waits no more; claim->n are left. */
+void turns_leave(struct turns *t, uint64_t now_us, const struct turn_claim *claim);
