@@ -18,6 +18,7 @@
 #include "core/base64url.h"
 #include "engine.h"
 #include "feedback.h"
+#include "handover.h"
 #include "leases.h"
 #include "usage.h"
 
@@ -360,6 +361,8 @@ static void refused(struct request_state *s, const struct group *g)
 	bool never = g->answer.wait_us < 0;
 
 	give_back(s, 0);
+	if (g->answer.why == SCRIPT_HELD)
+		handover_doubt(s);
 	resolve_answer(a, ref, &g->answer, false);
 	a->reason = refusals[g->answer.why];
 	s->refused_ms = uv_now(s->engine->loop);
@@ -602,7 +605,20 @@ static void on_answer(kova_status status, const struct script_answer *answer, vo
 		step(s);
 }
 
-/* false: a part of the store is known to be away, and the request was answered. */
+/* Whether its keys have arrived where they are at home now. False: the request was answered, or it waits. */
+static bool has_moved(struct request_state *s)
+{
+	struct group *g = NULL;
+	enum handover_state state = handover_step(s, &g);
+
+	if (state == HANDOVER_WAIT)
+		refused(s, g);
+	else if (state == HANDOVER_NO_STORE)
+		in_doubt(s);
+	return state == HANDOVER_DONE;
+}
+
+/* false: a part of the store is known to be away, or its keys are on their way, and the request was answered. */
 static bool may_ask(struct request_state *s)
 {
 	s->asking_first = s->looking_up = false;
@@ -615,7 +631,7 @@ static bool may_ask(struct request_state *s)
 			in_doubt(s);
 			return false;
 		}
-	return true;
+	return s->engine->handover == NULL || !request_takes(&s->request) || has_moved(s);
 }
 
 static void ask(struct request_state *s, bool chained, unsigned n_after)

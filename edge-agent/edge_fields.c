@@ -4,6 +4,7 @@
 
 #include "core/clock_offset.h"
 #include "core/rendezvous.h"
+#include "edge_regions.h"
 #include "option_table.h"
 #include "policy_fields.h"
 
@@ -159,6 +160,13 @@ static const struct conf_option region_options[] = {
 	 .at = offsetof(struct region_fields, floor),
 	 .otherwise = "0.1 ÷ the number of regions",
 	 .text = "the part of every global limit that it may always use; together at most 1"},
+	{.name = "dead",
+	 .type = CONF_BOOL,
+	 .at = offsetof(struct region_fields, dead),
+	 .fallback = "false",
+	 .text = "the operator's word that it is gone and decides nothing any more: keys that were "
+		 "at "
+		 "home there are not asked for. Its `weight` must be 0"},
 };
 
 const struct conf_table region_table = {
@@ -240,6 +248,22 @@ static const struct conf_option edge_options[] = {
 	 .table = &region_table,
 	 .otherwise = "none: this one alone",
 	 .text = "the regions of the world; `region` must be one of them"},
+	{.name = "regions_version",
+	 .type = CONF_INT,
+	 .at = offsetof(struct edge_fields, regions_version),
+	 .fallback = "1",
+	 .min = 1,
+	 .max = REGIONS_VERSION_MAX,
+	 .text = "greater with each change of their names or weights"},
+	{.name = "regions_before",
+	 .type = CONF_LIST,
+	 .item = CONF_OBJECT,
+	 .at = offsetof(struct edge_fields, regions_before),
+	 .otherwise = "none",
+	 .text = "the names and weights of earlier versions, the last one first, `[{ \"eu-west\": "
+		 "1, … }]`: "
+		 "where keys may have been at home, at most 8 "
+		 "([Changing the regions](home.md#changing-the-regions))"},
 	{.name = "policies",
 	 .type = CONF_LIST,
 	 .item = CONF_RAW,

@@ -19,6 +19,7 @@ struct redis_fields {
 struct region_fields {
 	const json_t *redis;   /* NULL: not given */
 	int64_t weight, floor; /* floor: millionths; CONF_ABSENT */
+	bool dead;
 };
 
 struct edge_fields {
@@ -35,6 +36,8 @@ struct edge_fields {
 	struct redis_fields redis;
 	struct kafka_fields kafka;
 	const json_t *regions; /* NULL: none */
+	int64_t regions_version;
+	const json_t *regions_before; /* NULL: none */
 	struct {
 		int64_t max_skew; /* ms */
 	} clock;

@@ -73,7 +73,12 @@ static void region_read(struct conf_copier *c, const char *name, const json_t *v
 		own_redis_read(c, &section, f.redis, root, ret_redis);
 	else if (f.redis != NULL)
 		redis_read(c, &section, f.redis, false, &region->redis);
+	if (f.dead && f.weight > 0)
+		conf_fail(
+			c->r, &path, "dead", CONF_AT_VALUE,
+			"no key can be at home in a region that is `dead`: its `weight` must be 0");
 	region->name = conf_copy(c, name);
+	region->is_dead = f.dead;
 	region->has_redis = is_own || f.redis != NULL;
 	region->floor_ppm =
 		(uint32_t)(f.floor != CONF_ABSENT
@@ -103,6 +108,73 @@ static size_t names_sort(const json_t *regions, const char *ret_names[REGIONS_MA
 		ret_names[n++] = name;
 	qsort(ret_names, n, sizeof *ret_names, compare_names);
 	return n;
+}
+
+static size_t index_of(const struct edge_regions *regions, const char *name)
+{
+	size_t i = 0;
+
+	while (i < regions->n && strcmp(regions->of[i].name, name) != 0)
+		i++;
+	return i;
+}
+
+/* The weights of an earlier version; a region that it does not name has none. */
+static void weights_read(struct conf_reader *r, const struct conf_path *path, const json_t *value,
+			 const struct edge_regions *regions, struct rendezvous_site *ret_sites)
+{
+	uint64_t sum = 0;
+	const char *name;
+	json_t *weight;
+
+	json_object_foreach((json_t *)(uintptr_t)value, name, weight) {
+		size_t i = index_of(regions, name);
+		json_int_t n = json_integer_value(weight);
+
+		if (i == regions->n)
+			conf_fail(r, path, name, CONF_AT_KEY,
+				  "`%.64s` must be one of `regions`: one that keys have left "
+				  "stays there with `weight` 0, so that it can be asked",
+				  name);
+		else if (!json_is_integer(weight) || n < 0 || n > RENDEZVOUS_WEIGHT_MAX)
+			conf_fail(r, path, name, CONF_AT_VALUE,
+				  "a weight must be a whole number from 0 to %d",
+				  RENDEZVOUS_WEIGHT_MAX);
+		else
+			sum += ret_sites[i].weight = (uint32_t)n;
+	}
+	if (sum == 0)
+		conf_fail(r, path, NULL, CONF_AT_VALUE,
+			  "one region at least must have a weight above 0");
+}
+
+static void before_read(struct conf_copier *c, const json_t *list, struct edge_regions *regions)
+{
+	static const struct conf_path path = {.key = "regions_before"};
+
+	if (json_array_size(list) > REGIONS_BEFORE_MAX) {
+		conf_fail(c->r, NULL, "regions_before", CONF_AT_VALUE,
+			  "`regions_before` must hold at most %d versions", REGIONS_BEFORE_MAX);
+		return;
+	}
+	if (json_array_size(list) >= regions->version)
+		conf_fail(c->r, NULL, "regions_before", CONF_AT_VALUE,
+			  "`regions_version` must be greater than that of each version in "
+			  "`regions_before`: at least %zu",
+			  json_array_size(list) + 1);
+	for (size_t i = 0; i < json_array_size(list) && !c->no_memory; i++) {
+		const struct conf_path item = {.up = &path, .index = i};
+		struct rendezvous_site *sites = calloc(regions->n, sizeof *sites);
+
+		c->no_memory |= sites == NULL;
+		for (size_t j = 0; sites != NULL && j < regions->n; j++)
+			sites[j].hash = regions->sites[j].hash;
+		if (sites == NULL)
+			continue;
+		regions->before[regions->n_before++] = sites;
+		if (json_is_object(json_array_get(list, i)))
+			weights_read(c->r, &item, json_array_get(list, i), regions, sites);
+	}
 }
 
 static void sums_check(struct conf_reader *r, const struct edge_regions *regions)
@@ -160,8 +232,11 @@ void edge_regions_read(struct conf_copier *c, const struct edge_fields *f, const
 			region_read(c, names[i], json_object_get(f->regions, names[i]), root,
 				    is_own, ret_regions, ret_redis);
 		}
-		if (c->r->n_errors == errors && !c->no_memory)
+		ret_regions->version = (uint64_t)f->regions_version;
+		if (c->r->n_errors == errors && !c->no_memory) {
 			sums_check(c->r, ret_regions);
+			before_read(c, f->regions_before, ret_regions);
+		}
 	}
 	own = f->region != NULL ? json_object_get(f->regions, f->region) : NULL;
 	if (json_object_get(own, "redis") == NULL)
@@ -188,6 +263,8 @@ void edge_regions_release(struct edge_regions *regions)
 		redis_section_release(&regions->of[i].redis);
 		free(regions->of[i].name);
 	}
+	for (size_t i = 0; i < regions->n_before; i++)
+		free(regions->before[i]);
 	free(regions->of);
 	free(regions->sites);
 	*regions = (struct edge_regions){0};

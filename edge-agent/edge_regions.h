@@ -6,13 +6,14 @@
 #include "io/conf_copy.h"
 #include "io/redis_store.h"
 
-enum { REGIONS_MAX = 64 };
+enum { REGIONS_MAX = 64, REGIONS_BEFORE_MAX = 8, REGIONS_VERSION_MAX = 1000000 };
 
 struct region_conf {
 	char *name;
 	uint32_t
 		floor_ppm; /* millionths of every global limit; of all together at most 1 000 000 */
 	bool has_redis;
+	bool is_dead;            /* and its weight is 0 */
 	struct redis_conf redis; /* of the own region all zeros: edge_conf.redis is it */
 };
 
@@ -22,6 +23,10 @@ struct edge_regions {
 	size_t own;                    /* the node's own region */
 	struct region_conf *of;        /* in the bytewise order of their names */
 	struct rendezvous_site *sites; /* likewise */
+	uint64_t version;              /* of `sites` */
+	size_t n_before;
+	struct rendezvous_site
+		*before[REGIONS_BEFORE_MAX]; /* of earlier versions, each as `sites` */
 };
 
 /*

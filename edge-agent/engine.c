@@ -8,7 +8,9 @@
 
 #include "agent.h"
 #include "control.h"
+#include "edge_regions.h"
 #include "engine_life.h"
+#include "handover.h"
 #include "heartbeat.h"
 #include "leases.h"
 #include "usage.h"
@@ -29,10 +31,15 @@ static void on_catalogue_changed(void *data)
 	waiters_wake(e->waiters, (struct slice){0}, (struct slice){0});
 }
 
+static bool is_handed_over(struct engine_sites sites)
+{
+	return sites.regions != NULL && sites.regions->n_before > 0;
+}
+
 /* All stores are taken; false: one of the sites could not be made. */
 static bool open_sites(struct engine *e, struct engine_sites sites)
 {
-	bool opened = e->sites != NULL;
+	bool opened = e->sites != NULL && (e->handover != NULL || !is_handed_over(sites));
 
 	for (unsigned i = 0; i < sites.n; i++) {
 		const struct site *first = e->first != NULL ? &e->first->sites[i] : NULL;
@@ -58,6 +65,7 @@ static void discard(struct engine *e)
 		heartbeat_stop(e->heartbeat);
 		outage_free(e->outage);
 	}
+	handover_free(e->handover);
 	waiters_free(e->waiters);
 	leases_free(e->leases);
 	usage_free(e->usage);
@@ -84,7 +92,7 @@ struct engine *engine_new(uv_loop_t *loop, struct control *control, struct engin
 	e->index = place.index;
 	e->loops = place.loops;
 	e->n_sites = sites.n;
-	e->homes = sites.homes;
+	e->homes = sites.regions != NULL ? sites.regions->sites : NULL;
 	e->usage = usage_new(USAGE_KEYS, e->feed);
 	e->outage = e->first != NULL ? e->first->outage : outage_new();
 	e->leases = leases_new(e);
@@ -93,6 +101,8 @@ struct engine *engine_new(uv_loop_t *loop, struct control *control, struct engin
 					: heartbeat_start(loop, store, HEARTBEAT_REGION);
 	if (e->usage != NULL && e->outage != NULL && e->waiters != NULL && e->heartbeat != NULL)
 		e->sites = calloc(sites.n, sizeof *e->sites);
+	if (is_handed_over(sites))
+		e->handover = handover_new(e, sites.regions);
 	if (!open_sites(e, sites)) {
 		discard(e);
 		return NULL;
@@ -158,6 +168,7 @@ static void on_part_closed(void *data)
 
 	assert(e->n_in_progress == 0);
 	leases_free(e->leases);
+	handover_free(e->handover);
 	waiters_free(e->waiters);
 	if (e->first == NULL)
 		outage_free(e->outage);

@@ -10,6 +10,7 @@
  *   outage.c   the verdict when the store can't be asked
  *   usage.c    what each key consumed
  *   site.c     each region's Redis
+ *   handover.c keys that had another home before
  *   durables.c, durable.c, confirm.c  regions whose answers count only when what they wrote is safe
  */
 #pragma once
@@ -32,6 +33,7 @@ struct control;
 struct usage;
 struct usage_feed;
 struct agent;
+struct handover;
 struct heartbeat;
 struct lease_entry;
 struct leases;
@@ -139,6 +141,7 @@ struct engine {
 	struct outage *outage;       /* shared by all loops */
 	struct heartbeat *heartbeat; /* likewise; of the agents of this region */
 	struct leases *leases;
+	struct handover *handover; /* NULL: there were no other regions before */
 	struct request_state *free_states;
 	unsigned n_states, n_states_max; /* made so far; the bound */
 	unsigned n_in_progress;

@@ -9,9 +9,9 @@
 
 struct control;
 struct engine;
-struct rendezvous_site;
 struct usage_feed;
 struct agent;
+struct edge_regions;
 
 enum { ENGINE_REQUESTS_MAX = 65536 };
 
@@ -28,7 +28,7 @@ struct engine_place {
 struct engine_sites {
 	const struct site_source *of; /* in the order of their names */
 	unsigned n, own;
-	const struct rendezvous_site *homes; /* likewise; borrowed for good; NULL: no `regions` */
+	const struct edge_regions *regions; /* borrowed for good; NULL: no `regions` */
 };
 
 /* The stores are owned from here on, whatever becomes of it; `control` is borrowed. NULL: out of memory. */

@@ -2,6 +2,7 @@
  * A lease is asked for and comes, or does not; it goes back. An answer that nobody has a use for any more (the catalogue
  * changed, the key is held) goes back as well.
  */
+#include "handover.h"
 #include "leases_own.h"
 
 enum { FAR_WORTH_TRIPS = 3 }; /* a lease that lasts for less is half over when it comes */
@@ -144,6 +145,13 @@ static bool has_these_terms(struct leases *w, struct lease_entry *e, const struc
 	return terms->leases;
 }
 
+static bool has_arrived(struct request_state *s)
+{
+	struct group *group;
+
+	return s->engine->handover == NULL || handover_step(s, &group) == HANDOVER_DONE;
+}
+
 bool entry_ask(struct leases *w, struct lease_entry *e, uint64_t cost)
 {
 	const struct lease_terms *t = e->terms;
@@ -156,8 +164,8 @@ bool entry_ask(struct leases *w, struct lease_entry *e, uint64_t cost)
 		s = leases_key_request(w, lease_entry_policy(e), lease_entry_key(e), cost);
 	if (s == NULL)
 		return false;
-	if (s->site->region != NULL && region_up(s->site->region, s->groups[0].slot) &&
-	    has_these_terms(w, e, s)) {
+	if (has_arrived(s) && s->site->region != NULL &&
+	    region_up(s->site->region, s->groups[0].slot) && has_these_terms(w, e, s)) {
 		struct lease_rare *rare = e->rare;
 
 		/* Read before the request leaves, after those that it is asked for were read. */
@@ -214,6 +222,18 @@ static void allowed(struct leases *w, struct lease_entry *e, const struct script
 		give_back(w, e, amount, answer);
 }
 
+static void doubt_home(struct leases *w, const struct lease_entry *e)
+{
+	struct request_state *s = NULL;
+
+	if (w->engine->handover != NULL)
+		s = leases_key_request(w, lease_entry_policy(e), lease_entry_key(e), 1);
+	if (s == NULL)
+		return;
+	handover_doubt(s);
+	request_free(&s->request);
+}
+
 static void refused(struct leases *w, struct lease_entry *e, const struct script_answer *answer)
 {
 	struct lease_rare *rare = e->rare;
@@ -223,6 +243,7 @@ static void refused(struct leases *w, struct lease_entry *e, const struct script
 	lease_refusal_hear(&rare->refusal, rare->sent_us, leases_instant(w), rare->cost, answer);
 	e->scarce = true;
 	if (answer->why == SCRIPT_HELD) {
+		doubt_home(w, e);
 		entry_return(w, e);
 	} else if (rare->first != NULL && entry_has(w, e, 1)) {
 		/* Together with what is left there may be enough: those who asked start over. */

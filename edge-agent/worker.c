@@ -162,7 +162,7 @@ static bool open_engine(struct worker *w, const struct redis_conf *redis,
 	struct engine_sites sites = {.of = sources,
 				     .n = regions->n > 0 ? (unsigned)regions->n : 1,
 				     .own = (unsigned)regions->own,
-				     .homes = regions->sites};
+				     .regions = regions->n > 0 ? regions : NULL};
 
 	w->n_sites = sites.n;
 	w->sites = calloc(sites.n, sizeof *w->sites);

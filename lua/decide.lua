@@ -7,7 +7,7 @@
 -- C side: lib/core/script.c
 
 local TAKE, PEEK, GIVE, REFUND, RELEASE, LEASE, UNLEASE, FEEDBACK, CHARGE = 1, 2, 3, 4, 5, 7, 8, 9, 10 -- 6: RENEW
-local LEAVE = 11
+local LEAVE, MOVE_OUT, MOVE_IN = 11, 12, 13
 local REFUSED, ALLOWED, SHADOWED, REPEATED, EDGES, UNKNOWN, TAIL, LEASED = 0, 1, 2, 3, 4, 5, 64, 128
 local HELD, BREAKER_OPEN, QUEUE_FULL = 8, 16, 24 -- with REFUSED: why
 local states, order = {}, {}
@@ -241,7 +241,7 @@ local function wait_of(c, looks)
     return wait, 0
   end
   if s.hold then
-    return s.hold - now, HELD
+    return s.hold < FENCE and s.hold - now or 1000000, HELD
   end
   local open = c.breaker and breaker_wait(c.breaker, c.rule) or 0
   if open > 0 then
@@ -650,8 +650,61 @@ local function leave(op)
   return answer_amount(ALLOWED, op.checks, 0)
 end
 
+-- µs until no lease of the key is outstanding.
+local function leased_for(s, l)
+  local last = 0
+  if l.algorithm == 2 then -- its entries carry their lease's end
+    last = tonumber(call('ZRANGE', s.key, -1, -1, 'WITHSCORES')[2] or 0)
+  else
+    for i = 1, #(s.leases or '') do
+      last = s.leases[i].stop > last and s.leases[i].stop or last
+    end
+  end
+  return last > now and last - now or 0
+end
+
+-- By version `stamp` of the regions the keys are at home elsewhere: nothing is taken here any more. What remains is what the
+-- new home may begin with, once the amount is 0: no lease is outstanding.
+local function move_out(op)
+  local wait = 0
+  load_states(op.checks)
+  for i = 1, #op.checks do
+    local c = op.checks[i]
+    local s, fence = c.state, FENCE + op.stamp
+    if (s.hold or 0) < fence then
+      s.hold, s.dirty = fence, true
+    end
+    local leased_us = leased_for(s, c.limit)
+    wait = leased_us > wait and leased_us or wait
+  end
+  return answer_amount(ALLOWED, op.checks, wait)
+end
+
+-- By version `stamp` the keys are at home here, and the earlier homes have left no more than `amount`. Unknown: by a later
+-- version, or by other regions of the same one, they have left this home as well.
+local function move_in(op, n_op)
+  load_states(op.checks)
+  for i = 1, #op.checks do
+    if (op.checks[i].state.hold or 0) >= FENCE + op.stamp then
+      return answer_amount(UNKNOWN, op.checks, 0)
+    end
+  end
+  for i = 1, #op.checks do
+    local c = op.checks[i]
+    local s = c.state
+    if (s.hold or 0) >= FENCE then
+      s.hold, s.dirty = nil, true
+      if s.hold_key then
+        call('DEL', s.hold_key)
+      end
+    end
+    lower(c, n_op, op.amount)
+  end
+  return answer_amount(ALLOWED, op.checks, 0)
+end
+
 local others = {[GIVE] = give_back, [REFUND] = refund, [UNLEASE] = unlease, [FEEDBACK] = feedback, [CHARGE] = charge,
-  [LEAVE] = leave}
+  [LEAVE] = leave, [MOVE_OUT] = move_out, [MOVE_IN] = move_in}
 local reply, was_refused, was_wait = {plain_reply or pack_fields('<I2I6dB', stamp, stamp_high, now, doubted and 1 or 0)}, false, 0
 for i = 1, n_ops do
   local op = plain_ops and read_plain(i) or read_operation()

@@ -7,6 +7,10 @@
 --          leases. Of an algorithm with a sorted set it stands alone, in a key of its own ('k:h…'). No other state of
 --          these begins with 'H': as the first byte of a time it would be in the year 2612.
 -- Expires  60 s after its end or when the state does, whichever is later
+-- Fence    An end in a year that no clock will see, FENCE + the version of the regions by which the key is at home
+--          elsewhere (docs/home.md): it is held for all who ask here, and who comes back a second later is told again. Kept for
+--          FENCE_KEPT.
+local FENCE, FENCE_KEPT = 8000000000000000, 69120000000000 -- µs: in 2223; 800 days
 
 -- The end of the hold in front of a text, and the text behind it; nil for what is not there.
 local function hold_split(text)
@@ -21,7 +25,7 @@ end
 local function guards_save(s, saved)
   local guards, stop, text, state_until = '', 0, '', 0
   if s.hold then
-    guards, stop = 'H' .. pack_fields('>I7', s.hold), s.hold
+    guards, stop = 'H' .. pack_fields('>I7', s.hold), s.hold < FENCE and s.hold or now + FENCE_KEPT
   end
   if s.turns and not turn.is_empty(s.turns) then
     local turns, until_us = turn.text(s.turns)

@@ -48,7 +48,12 @@ enum script_op_kind {
 	SCRIPT_FEEDBACK, /* one check: the outcome `ok` for its breaker, `congested` and `latency_us` for its limit; nothing is taken for `hold_us`, unless it is held
 			  * for longer; no more than `amount` is left of it (UINT64_MAX: as it is) */
 	SCRIPT_CHARGE, /* takes each check's cost as far as it is there: it was admitted while nobody could ask */
-	SCRIPT_LEAVE, /* the caller of the checks' turns waits no more */
+	SCRIPT_LEAVE,    /* the caller of the checks' turns waits no more */
+	SCRIPT_MOVE_OUT, /* by version `stamp_us` of the regions the keys are at home elsewhere: nothing is taken here any more. The
+		       * answer's `amount`: µs until no lease is outstanding; if 0, what remains is what there may be
+		       * there */
+	SCRIPT_MOVE_IN, /* by version `stamp_us` they are at home here, and at most `amount` remains. SCRIPT_UNKNOWN: they have
+			* left, by a version that is not earlier */
 };
 
 /*
@@ -85,7 +90,7 @@ struct script_op {
 	struct slice echo; /* TAKE with id_key: stored with the id and answered again on a repeat */
 	struct slice
 		permit;    /* concurrency: at most 65535 bytes, without ':', not "n"; empty: none */
-	uint64_t stamp_us; /* GIVE: script_answer.now_us of the TAKE */
+	uint64_t stamp_us; /* GIVE: script_answer.now_us of the TAKE. LEAVE, ARRIVE: a version */
 	uint64_t
 		amount; /* REFUND: total to be given back; UINT64_MAX: all. LEASE, UNLEASE: see above,
 				   * 0..LIMIT_MAX */
