@@ -11,17 +11,38 @@ enum {
 	RETURN_BEFORE_US = 50000, /* what is left of a lease goes back so long before its end */
 	LOOK_US = 100000,         /* how often an entry without a lease is looked at */
 	IDLE_US = 1000000,        /* it goes when nobody asked for so long */
+	SPARE_MAX = 1024,         /* lease_rares */
 };
+
+static struct lease_rare *rare_new(struct leases *w)
+{
+	struct lease_rare *rare = w->spare;
+
+	if (rare == NULL)
+		return malloc(sizeof *rare);
+	w->spare = rare->next_spare;
+	w->n_spare--;
+	return rare;
+}
+
+static void rare_free(struct leases *w, struct lease_rare *rare)
+{
+	if (rare == NULL || w->n_spare == SPARE_MAX) {
+		free(rare);
+		return;
+	}
+	rare->next_spare = w->spare;
+	w->spare = rare;
+	w->n_spare++;
+}
 
 struct lease_rare *entry_rare(struct leases *w, struct lease_entry *e)
 {
 	if (e->rare != NULL)
 		return e->rare;
-	e->rare = calloc(1, sizeof *e->rare);
-	if (e->rare != NULL) {
-		e->rare->leases = w;
-		e->rare->entry = e;
-	}
+	e->rare = rare_new(w);
+	if (e->rare != NULL)
+		*e->rare = (struct lease_rare){.leases = w, .entry = e};
 	return e->rare;
 }
 
@@ -80,7 +101,7 @@ void entry_settle(struct leases *w, struct lease_entry *e)
 	    rare->refusal.until.us + LEASE_WINDOW_US > leases_now_us(w))
 		return;
 	entry_count(w, e);
-	free(rare);
+	rare_free(w, rare);
 	e->rare = NULL;
 }
 
@@ -341,7 +362,7 @@ static void entry_free(struct leases *w, struct lease_entry *e)
 	assert(!entry_asks(e) && (e->rare == NULL || e->rare->first == NULL));
 	if (!e->gone)
 		lease_table_remove(&w->table, e);
-	free(e->rare);
+	rare_free(w, e->rare);
 	lease_terms_unref(&w->terms, e->terms);
 	free(e);
 }
@@ -421,6 +442,8 @@ void leases_free(struct leases *w)
 		return;
 	while ((e = lease_wheel_take_any(&w->wheel)) != NULL)
 		entry_free(w, e);
+	while (w->spare != NULL)
+		free(rare_new(w));
 	lease_table_release(&w->table);
 	free(w->uncounted);
 	uv_close((uv_handle_t *)&w->timer, on_timer_closed);

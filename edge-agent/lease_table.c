@@ -7,9 +7,10 @@
 
 enum { CAP_MIN = 256 };
 
-static uint16_t tag_of(uint64_t hash)
+/* Never 0. */
+static uint8_t tag_of(uint64_t hash)
 {
-	return (uint16_t)(hash >> 48 | 1);
+	return hash >> 56 != 0 ? (uint8_t)(hash >> 56) : 1;
 }
 
 static uint64_t entry_hash(const struct lease_entry *e)

@@ -18,6 +18,7 @@
 struct lease_rare {
 	struct leases *leases;
 	struct lease_entry *entry;
+	struct lease_rare *next_spare;      /* while nobody has it */
 	struct request_state *first, *last; /* pending */
 	uint64_t sent_us, ttl_us;           /* while `asking`: of that lease, ... */
 	uint64_t cost;                      /* ... which is good for this cost at least */
@@ -49,7 +50,7 @@ static_assert(offsetof(struct lease_entry, key) <= 96, "docs/leases.md says what
 /* All zeros: empty. */
 struct lease_table {
 	struct lease_entry **entries; /* `cap` places, NULL: free */
-	uint16_t *tags;               /* of each place some bits of the hash, 0: free */
+	uint8_t *tags;                /* of each place some bits of the hash, 0: free */
 	size_t cap, n;                /* a power of two, or 0 */
 };
 

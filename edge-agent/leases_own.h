@@ -32,6 +32,9 @@ struct leases {
 	uint64_t returns; /* of permits */
 	struct leases_counters counters;
 	struct lease_table table;
+	struct lease_rare
+		*spare; /* kept for others: freed, they would leave holes between entries */
+	unsigned n_spare;
 	struct lease_wheel
 		wheel; /* every entry is in it, those that are gone from the table as well */
 	struct lease_terms_table terms;

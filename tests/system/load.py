@@ -5,12 +5,23 @@ store decided, it decided between the two. checker.py draws from that only what 
 """
 
 import collections
+import os
 import selectors
 import socket
 import threading
 import time
 
 from resp import Resp, RespError
+
+
+def go_first():
+    """Has this process and its children run before all ordinary ones, so that what others do on the machine is not measured.
+    False: we may not."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+    except OSError:
+        return False
+    return True
 
 
 class Hit:
