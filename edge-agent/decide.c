@@ -88,7 +88,8 @@ static void count_pair(struct request_state *s, const struct request_pair *q, in
 		counts->waited++;
 	counts->queue_full += a->reason == REASON_QUEUE_FULL;
 	counts->wait_timeouts += a->reason == REASON_WAIT_TIMEOUT;
-	usage_add(s->engine->usage, q->policy, q->key, outcome, q->cost, now_ms);
+	if (!s->is_repeat) /* it was charged, and counted, before */
+		usage_add(s->engine->usage, q->policy, q->key, outcome, q->cost, now_ms);
 }
 
 /* An admission counts for each pair; a refusal for the pairs of the policy that refused. */
@@ -416,6 +417,7 @@ static void fed_back(struct request_state *s)
  * charged on the way to the first is given back. */
 static void repeated(struct request_state *s)
 {
+	s->is_repeat = true;
 	give_back(s, 1);
 	answer_granted(s, &s->groups[0]);
 	if (s->groups[0].answer.shadowed)

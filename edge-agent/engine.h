@@ -103,6 +103,7 @@ struct request_state {
 	bool asking_first; /* several groups: all others were granted, the first is being asked */
 	bool looking_up; /* the first group is being asked for the id: another refused, or others wait */
 	bool in_progress, abandoned, has_waited, wants_permit;
+	bool is_repeat; /* of an id: it is answered as before */
 	bool asked_far; /* another region was asked for it */
 	uint8_t edge_tries;
 

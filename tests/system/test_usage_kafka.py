@@ -46,6 +46,15 @@ class OneBroker(UsageCase):
         self.broker.produce(usage_topic.TOPIC, [(r.key, r.value, r.headers) for r in again])
         self.compare(clients, self.ledger(times=2))
 
+    def test_a_repeat_is_counted_once(self):
+        redis = self.start_redis()
+        agents = [self.start(redis, node=self.node(i)) for i in range(2)]
+        for agent in agents * 3:
+            self.assertEqual(agent.call("KOVA.TAKE", "open", "a/b", "COST", "5", "ID", "once")[0], 1)
+        for agent in agents:
+            self.assertEqual(agent.stop(), 0)
+        self.assertEqual(self.ledger().by_root("open"), {"a": 5})
+
     def test_a_clock_that_went_back_gives_a_later_epoch_all_the_same(self):
         redis = self.start_redis()
         agent = self.start(redis, node=self.node())
