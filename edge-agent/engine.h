@@ -51,6 +51,7 @@ struct check_ref {
 	uint64_t cost;
 	uint8_t pair;
 	uint8_t level_index;
+	bool ledger;                          /* what it takes is added up in Redis */
 	const struct breaker_rule *breaker;   /* NULL: none looks at this check */
 	const struct adaptive_rule *adaptive; /* NULL: its limit is as it says */
 	struct share_claim share;             /* for which child; weight 0: none */

@@ -30,6 +30,7 @@ struct local {
 	unsigned agents;
 	unsigned site;     /* whose limit it is a part of */
 	uint64_t admitted; /* costs, since the store went away */
+	bool ledger;       /* they are added up in Redis */
 	struct limiter_state state;
 	size_t name_len;
 	char name[];
@@ -139,8 +140,10 @@ static struct local *local_get(const struct request_state *s, const struct check
 		l = local_new(o, name);
 	else
 		limiter_release(&l->state);
-	if (l != NULL)
+	if (l != NULL) {
 		l->site = (unsigned)(s->site - s->engine->sites);
+		l->ledger = ref->ledger;
+	}
 	if (l != NULL && !local_begin(l, ref->limit, agents, now_us)) {
 		l->agents = 0; /* of no use: begun again the next time */
 		l->state = (struct limiter_state){0};
@@ -179,6 +182,7 @@ static void charge(const struct site *site, const struct local *l)
 {
 	struct script_check check = {.limit = &l->whole,
 				     .key = {l->name, l->name_len},
+				     .ledger = l->ledger,
 				     .cost = l->admitted < LIMIT_MAX ? l->admitted : LIMIT_MAX};
 	struct script_op op = {.kind = SCRIPT_CHARGE, .checks = &check, .n_checks = 1};
 

@@ -125,6 +125,8 @@ static enum resolution add_level(struct request_state *s, const struct policy *p
 				.level_index = index};
 	bool added = true;
 
+	ref.ledger = s->engine->feed != NULL && p->scope != SCOPE_REGION &&
+		     (s->n_checks == 0 || s->checks[s->n_checks - 1].pair != pair);
 	if (p->has_breaker && is_deepest(p, index, s->request.pairs[pair].key))
 		ref.breaker = &p->breaker;
 	if (p->has_adaptive && index + 1 == p->n_levels)
@@ -136,6 +138,7 @@ static enum resolution add_level(struct request_state *s, const struct policy *p
 	if (added && l->has_slots && s->request.kind != REQUEST_FEEDBACK) {
 		ref.limit = &l->slots;
 		ref.breaker = NULL;
+		ref.ledger = false;
 		added = checks_add(s, ref);
 	}
 	s->wants_permit |= holds_permits(l);
@@ -449,6 +452,7 @@ bool resolve_operation(struct request_state *s, struct group *g, struct script_o
 					      .shadow = ref->policy != NULL && ref->policy->shadow,
 					      .breaker = ref->breaker,
 					      .adaptive = ref->adaptive,
+					      .ledger = ref->ledger,
 					      .share = ref->share};
 		at += len;
 	}

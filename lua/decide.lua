@@ -129,6 +129,9 @@ local function read_checks(n, kind)
       claim.joins, claim.behind = how % 2 == 1, how >= 2
       c.turn, checks.claimed = claim, true
     end
+    if flags % 128 >= 64 then
+      c.ledger, at = unpack_fields('<I4', program, at)
+    end
     if kind == REFUND then
       c.budget_ref, budget, at = unpack_fields('<I4H', program, at)
       c.budget_limit = limits[budget]
@@ -340,6 +343,18 @@ local function mark(checks, taken)
   end
 end
 
+-- Adds `amount`, or each check's cost, to the ledgers of the checks that have one. They last 8 days after the last time.
+local function book(checks, sign, amount)
+  for i = 1, #checks do
+    local c = checks[i]
+    if c.ledger then
+      local key = key_of(c.ledger)
+      call('INCRBY', key, format('%d', sign * (amount or c.cost)))
+      call('PEXPIRE', key, 691200000)
+    end
+  end
+end
+
 local function refused(op, c, wait)
   local left, _, reset = left_of(c)
   return record(REFUSED + c.why, c.index, c.why > 0 and 0 or left, wait, reset), true, wait
@@ -425,6 +440,9 @@ local function take(op, n_op, before_refused, before_wait)
   if op.kind ~= PEEK then
     mark(op.checks, takes)
   end
+  if takes then
+    book(op.checks, 1, amount)
+  end
   if op.checks.claimed and takes then
     turn.served(op.checks)
   elseif op.checks.claimed then
@@ -490,6 +508,7 @@ local function give_back(op)
   if op.id then
     call('DEL', key_of(op.id))
   end
+  book(op.checks, -1)
   return answer_amount(ALLOWED, op.checks, given)
 end
 
@@ -504,6 +523,7 @@ local function unlease(op)
       back = n > back and n or back
     end
   end
+  book(op.checks, -1, op.amount)
   return answer_amount(known and ALLOWED or UNKNOWN, op.checks, back)
 end
 
@@ -636,6 +656,7 @@ local function charge(op, n_op)
       lower(c, n_op, left > c.cost and left - c.cost or 0)
     end
   end
+  book(op.checks, 1)
   return answer_amount(ALLOWED, op.checks, 0)
 end
 

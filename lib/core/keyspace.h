@@ -28,6 +28,12 @@ size_t keyspace_check(enum algorithm algorithm, struct slice policy, unsigned le
 size_t keyspace_throttle(struct slice key, char *ret_name);
 size_t keyspace_receipt(struct slice root, struct slice nonce, char *ret_name);
 
+/*
+ * `k:u{T}<policy>`: the ledger of the policy and root that `check`, a name by keyspace_check(), is of; else (no such name)
+ * it has all of it after the tag.
+ */
+size_t keyspace_ledger(struct slice check, char *ret_name);
+
 /* `k:i{T}<len>:<id>`; the caller appends the pairs. `id`: 1..REQUEST_ID_MAX bytes. */
 size_t keyspace_id(struct slice root, struct slice id, char *ret_name);
 

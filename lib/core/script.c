@@ -6,6 +6,7 @@
 #include "core/buf.h"
 #include "core/calendar.h"
 #include "core/hash.h"
+#include "core/keyspace.h"
 #include "core/lua_script.h"
 #include "core/script_plain.h"
 #include "core/script_wire.h"
@@ -31,7 +32,8 @@ enum check_flags {
 	CHECK_BREAKER = 4,
 	CHECK_ADAPTIVE = 8,
 	CHECK_SHARE = 16,
-	CHECK_TURN = 32
+	CHECK_TURN = 32,
+	CHECK_LEDGER = 64
 };
 
 /* Finds a key's reference again; a slot of an earlier batch is empty. */
@@ -367,7 +369,7 @@ static bool is_plain(const struct script_op *op)
 	       op->id_key.len == 0 && op->receipt_key.len == 0 && !op->checks[0].shadow &&
 	       op->checks[0].breaker == NULL && op->checks[0].adaptive == NULL &&
 	       op->checks[0].share.weight == 0 && op->checks[0].turn.loop == 0 &&
-	       op->checks[0].limit->algorithm == ALGORITHM_TOKEN_BUCKET;
+	       !op->checks[0].ledger && op->checks[0].limit->algorithm == ALGORITHM_TOKEN_BUCKET;
 }
 
 /* False with `failed`: out of memory; without: it is not plain, for the key is there under another limit. */
@@ -438,7 +440,21 @@ static unsigned check_flags(enum script_op_kind kind, const struct script_check 
 	return (c->shadow ? CHECK_SHADOW : 0) | (is_log(c->limit) ? CHECK_HOLD : 0) |
 	       (c->breaker != NULL ? CHECK_BREAKER : 0) |
 	       (c->adaptive != NULL && c->limit->limit > 0 ? CHECK_ADAPTIVE : 0) |
-	       (is_shared(kind, c) ? CHECK_SHARE : 0) | (has_turn(kind, c) ? CHECK_TURN : 0);
+	       (is_shared(kind, c) ? CHECK_SHARE : 0) | (has_turn(kind, c) ? CHECK_TURN : 0) |
+	       (c->ledger ? CHECK_LEDGER : 0);
+}
+
+static bool add_ledger(struct script_batch *b, struct slice key)
+{
+	char name[KEYSPACE_NAME_MAX];
+	const struct key_slot *k =
+		key_find(b, (struct slice){name, keyspace_ledger(key, name)}, true);
+	char *p = buf_reserve(&b->program, sizeof k->ref);
+
+	if (k == NULL || p == NULL)
+		return false;
+	buf_took(&b->program, put_u32(p, k->ref));
+	return true;
 }
 
 static bool add_share(struct script_batch *b, const struct script_check *c)
@@ -559,6 +575,8 @@ static bool add_check(struct script_batch *b, const struct script_op *op, unsign
 	if ((flags & CHECK_SHARE) != 0 && !add_share(b, c))
 		return false;
 	if ((flags & CHECK_TURN) != 0 && !add_turn(b, &c->turn))
+		return false;
+	if ((flags & CHECK_LEDGER) != 0 && !add_ledger(b, c->key))
 		return false;
 	return op->kind != SCRIPT_REFUND || add_budget(b, c, now_us);
 }

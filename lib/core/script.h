@@ -30,6 +30,9 @@ struct script_check {
 	/* Token bucket: `limit` is adapted between `min` and `max`, or limit's own where these are more; borrowed; NULL:
 	 * it is not. The same for every operation on the key, or its bucket would be filled by several limits */
 	const struct adaptive_rule *adaptive;
+	/* What is taken by TAKE, LEASE and CHARGE, less what GIVE and UNLEASE bring back, is added up in the ledger of
+	 * the key's policy and root, keyspace_ledger() of `key`. Of a pair's levels one has it */
+	bool ledger;
 	struct share_claim
 		share; /* TAKE, PEEK of a token bucket: for which of its children; weight 0: none */
 	struct turn_claim

@@ -18,7 +18,7 @@
 
 #include "io/log.h"
 
-enum { TOLD_A_TURN = 256, POLL_MS = 10, HANDLES = 3 };
+enum { TOLD_A_TURN = 256, POLL_MS = 10, REOPEN_MS = 1000, HANDLES = 3 };
 
 enum step { PRODUCER_OPEN, PRODUCER_EMPTYING, PRODUCER_PURGING, PRODUCER_DESTROYING };
 
@@ -232,7 +232,9 @@ static void reopen(struct kafka_producer *p)
 
 	if (!open_client(p, &error)) {
 		log_event(LOG_ERROR, "kafka_error", "there can be no client just now");
-		uv_timer_start(&p->timer, on_reopen_timer, 1000, 0);
+		uv_timer_start(&p->timer, on_reopen_timer, REOPEN_MS, 0);
+	} else {
+		uv_idle_start(&p->idle, on_idle);
 	}
 	buf_release(&error);
 }
@@ -319,6 +321,8 @@ static void open_handles(struct kafka_producer *p)
 	p->poll.data = p->idle.data = p->timer.data = p;
 	p->handles = HANDLES;
 	uv_poll_start(&p->poll, UV_READABLE, on_readable);
+	/* What came before the queue had the eventfd has not woken anybody. */
+	uv_idle_start(&p->idle, on_idle);
 }
 
 struct kafka_producer *kafka_producer_new(uv_loop_t *loop, const struct kafka_conf *conf,

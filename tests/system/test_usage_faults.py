@@ -97,6 +97,17 @@ class OneBroker(UsageCase):
         self.assertGreaterEqual(counted, before)
         self.assertLessEqual(counted, all_of_them)
 
+    def test_the_redis_ledger_says_what_a_killed_agent_left_out(self):
+        redis, clients = self.start_redis(), Clients()
+        agents = [self.start(redis, node=self.node(i), report="10s") for i in range(2)]
+        for agent in agents:
+            clients.take(agent, [("home", f"r{i % 3}/k", 2) for i in range(60)])
+        self.assertEqual(agents[0].stop(), 0)
+        agents[1].kill()
+        self.assertEqual(self.ledger().by_root("home"), {f"r{i}": 40 for i in range(3)})
+        self.assertEqual({root: int(redis.call("GET", f"k:u{{{root}}}home")) for root in ("r0", "r1", "r2")},
+                         clients.admitted["home"])
+
 
 class ThreeBrokers(UsageCase):
     brokers = 3

@@ -74,7 +74,8 @@ class Ledger:
 POLICIES = [{"name": "open", "limit": 1000000, "per": "1s", "burst": 1000000},
             {"name": "tight", "limit": 20, "per": "1s", "burst": 20},
             {"name": "leased", "limit": 100000, "per": "1s", "burst": 100000, "lease": {"max": 1000, "ttl": "1s"}},
-            {"name": "plain", "algorithm": "sliding-window", "limit": 1000, "per": "10s"}]
+            {"name": "plain", "algorithm": "sliding-window", "limit": 1000, "per": "10s"},
+            {"name": "home", "limit": 1000000, "per": "1s", "burst": 1000000, "scope": "home", "lease": "off"}]
 
 
 class Clients:
@@ -105,7 +106,7 @@ class UsageCase(kafka.Case):
     threads = 1
 
     def start(self, redis, directory=None, node="n", **more):
-        return self.start_agent({"node": node, "region": "eu", "threads": self.threads,
+        return self.start_agent({"node": node, "region": "eu", "regions": {"eu": {}}, "threads": self.threads,
                                  "redis": {"mode": "standalone", "url": redis.url, "timeout": "2s"}, "policies": POLICIES,
                                  "kafka": {"bootstrap": self.broker.bootstrap, **more}},
                                 directory=directory or self.subdirectory(node))
