@@ -2,6 +2,8 @@
 
 #include <assert.h>
 
+#include "core/share_plan.h"
+
 #define EVER UINT64_MAX
 
 /* Of what a region has, so small a part is not moved. */
@@ -127,16 +129,31 @@ void allocator_restore(struct allocator *a, const struct allocator_terms *t, uns
 		.clock = g->clock,
 		.t0_us = g->t0_us,
 		.seq = g->seq,
-		.granted = g->parts,
+		.granted = share_scale_up(g->parts, g->whole, t->whole),
 		.granted_until_us = until_us,
-		.before = g->before,
+		.before = share_scale_up(g->before, g->whole, t->whole),
 		.before_until_us = until_us,
-		.floor = g->floor,
+		.floor = share_scale_up(g->floor, g->whole, t->whole),
 		.confirmed = g->floors,
 		.window = g->window,
 		.held = t->whole,
 		.answered = true,
 	};
+}
+
+void allocator_set_whole(struct allocator *a, const struct allocator_terms *t, uint32_t was)
+{
+	for (unsigned i = 0; i < t->n_regions; i++) {
+		struct allocator_region *r = &a->region[i];
+
+		r->granted = share_scale_up(r->granted, was, t->whole);
+		r->before = share_scale_up(r->before, was, t->whole);
+		r->used = share_scale_up(r->used, was, t->whole);
+		r->held = share_scale_up(r->held, was, t->whole);
+		r->floor = share_scale_up(r->floor, was, t->whole);
+		r->demand = share_scale_down(r->demand, was, t->whole);
+		r->lent = share_scale_down(r->lent, was, t->whole);
+	}
 }
 
 void allocator_set_floors(struct allocator *a, const struct allocator_terms *t)
@@ -204,7 +221,7 @@ static void note_promise(const struct allocator *a, struct allocator_region *r,
 	r->lent = 0;
 	if (p->lent_epoch != a->epoch || t->kind == SHARE_CALENDAR || t->lend_us <= margin_us)
 		return;
-	r->lent = p->lent;
+	r->lent = share_scale_down(p->lent, p->whole, t->whole);
 	r->lent_until_us = p->lent_c0_us + t->lend_us - margin_us;
 }
 
@@ -219,14 +236,14 @@ void allocator_report(struct allocator *a, const struct allocator_terms *t, unsi
 	r->t0_us = p->t0_us;
 	r->heard_us = now_us;
 	r->answered = false;
-	note_demand(r, t, p->demand);
+	note_demand(r, t, share_scale_down(p->demand, p->whole, t->whole));
 	note_window(r, t, now_us, p->window);
 	note_floors(a, r, t, region, p->floors);
 	if (p->seq >= r->seq) {
 		r->before = 0;
 		r->granted = p->live ? r->granted : 0;
 	}
-	note_used(r, t, now_us, p->used);
+	note_used(r, t, now_us, share_scale_up(p->used, p->whole, t->whole));
 	note_promise(a, r, t, p);
 }
 
@@ -350,6 +367,7 @@ uint32_t allocator_grant(struct allocator *a, const struct allocator_terms *t, u
 			.clock = r->clock,
 			.t0_us = r->t0_us,
 			.duration_us = t->duration_us,
+			.whole = t->whole,
 			.parts = parts,
 			.before = greater(r->before, used_now(r, now_us)),
 			.window = r->window,

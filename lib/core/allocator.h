@@ -80,10 +80,16 @@ void allocator_init(struct allocator *a, const struct allocator_terms *t, uint64
 
 /*
  * A new owner found this grant, the region's newest that is committed: it and the largest before it count as if they were
- * granted now. Before the first report.
+ * granted now; of another whole, by their fraction. Before the first report.
  */
 void allocator_restore(struct allocator *a, const struct allocator_terms *t, unsigned region,
 		       uint64_t now_us, const struct share_grant *g);
+
+/*
+ * The limit of a window or calendar is another: `t` has the new whole, and the floors in parts of it; the old one was `was`. What
+ * counts keeps its fraction, rounded up.
+ */
+void allocator_set_whole(struct allocator *a, const struct allocator_terms *t, uint32_t was);
 
 /*
  * The terms have floors of a new version. Who has terms older than what an owner before confirmed, which allocator_restore()

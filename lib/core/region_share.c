@@ -37,9 +37,10 @@ static void plan(struct region_share *s, uint64_t now_us)
 		share_plan_then(&s->plan, second_us, share_at(s, second_us));
 }
 
-void region_share_init(struct region_share *s, uint64_t clock, uint64_t now_us, uint32_t floor)
+void region_share_init(struct region_share *s, uint64_t clock, uint64_t now_us, uint32_t whole,
+		       uint32_t floor)
 {
-	*s = (struct region_share){.seen_us = now_us, .floor = floor};
+	*s = (struct region_share){.whole = whole, .seen_us = now_us, .floor = floor};
 	share_plan_init(&s->plan, clock, now_us, floor);
 }
 
@@ -81,6 +82,7 @@ void region_share_report(struct region_share *s, uint64_t now_us, struct share_r
 	*ret_report = (struct share_report){
 		.clock = s->plan.clock,
 		.t0_us = now_us,
+		.whole = s->whole,
 		.seq = settled ? s->seq : s->told_seq,
 		.live = settled ? region_share_is_granted(s, now_us) : s->told_live,
 		.floors = settled ? s->floors : s->told_floors,
@@ -118,15 +120,17 @@ bool region_share_read(struct region_share *s, const struct region_share_terms *
 		       const struct share_grant *g, uint64_t window_end_us)
 {
 	uint64_t until_us;
+	uint32_t parts;
 
 	now_us = see(s, now_us);
 	if (g->seq <= s->seq)
 		return false;
 	until_us = grant_end_us(s, t, now_us, g, window_end_us);
-	if (until_us == 0 || g->parts < s->granted || until_us < s->until_us)
+	parts = share_scale_down(g->parts, g->whole, s->whole);
+	if (until_us == 0 || parts < s->granted || until_us < s->until_us)
 		settle(s, now_us, s->leases_until_us);
 	s->seq = g->seq;
-	s->granted = until_us > 0 ? g->parts : 0;
+	s->granted = until_us > 0 ? parts : 0;
 	s->until_us = until_us;
 	s->epoch = g->epoch;
 	s->c0_us = g->c0_us;
@@ -156,6 +160,24 @@ void region_share_set_floor(struct region_share *s, uint64_t now_us, uint32_t fl
 		s->floor = floor;
 		s->risen_at = 0;
 	}
+	plan(s, now_us);
+}
+
+/* ---- The limit ---- */
+
+void region_share_set_whole(struct region_share *s, uint64_t now_us, uint32_t whole)
+{
+	uint32_t was = s->whole;
+
+	now_us = see(s, now_us);
+	settle(s, now_us, s->leases_until_us);
+	s->whole = whole;
+	s->granted = share_scale_down(s->granted, was, whole);
+	s->floor = share_scale_down(s->floor, was, whole);
+	s->risen = share_scale_down(s->risen, was, whole);
+	s->lent = share_scale_up(s->lent, was, whole);
+	s->lent = s->lent < s->floor ? s->lent : s->floor;
+	share_plan_scale(&s->plan, was, whole);
 	plan(s, now_us);
 }
 

@@ -22,6 +22,7 @@ struct region_share_terms {
 
 struct region_share {
 	struct share_plan plan; /* what the buckets go by */
+	uint32_t whole;         /* of which all here are parts */
 	uint64_t seen_us;       /* the most that the clock showed */
 	uint64_t seq;           /* of the last grant that was read, in force or not */
 	uint32_t granted;       /* its parts, in force until ... */
@@ -43,7 +44,14 @@ struct region_share {
 };
 
 /* `clock`: from 1; a region that remembers nothing takes a greater one than ever before. */
-void region_share_init(struct region_share *s, uint64_t clock, uint64_t now_us, uint32_t floor);
+void region_share_init(struct region_share *s, uint64_t clock, uint64_t now_us, uint32_t whole,
+		       uint32_t floor);
+
+/*
+ * The limit of a window or calendar is another from now on (1..LIMIT_MAX): every share is the same fraction of it, so a limit
+ * that was lowered is in force where it is known. Of a rate the whole is always the same.
+ */
+void region_share_set_whole(struct region_share *s, uint64_t now_us, uint32_t whole);
 
 /* The share now. */
 uint32_t region_share_now(struct region_share *s, uint64_t now_us);

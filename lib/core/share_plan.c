@@ -56,6 +56,22 @@ void share_plan_restart(struct share_plan *p, uint64_t clock, uint64_t now_us, u
 	share_plan_init(p, clock, now_us, parts);
 }
 
+uint32_t share_scale_down(uint32_t parts, uint32_t from, uint32_t to)
+{
+	return (uint32_t)((uint64_t)parts * to / from);
+}
+
+uint32_t share_scale_up(uint32_t parts, uint32_t from, uint32_t to)
+{
+	return (uint32_t)divide_up((uint64_t)parts * to, from);
+}
+
+void share_plan_scale(struct share_plan *p, uint32_t from, uint32_t to)
+{
+	for (uint32_t i = 0; i < p->n; i++)
+		p->piece[i].parts = share_scale_down(p->piece[i].parts, from, to);
+}
+
 uint32_t share_whole(const struct limit *l)
 {
 	return l->algorithm == ALGORITHM_TOKEN_BUCKET ? SHARE_RATE_WHOLE : (uint32_t)l->limit;

@@ -54,6 +54,13 @@ void share_plan_then(struct share_plan *p, uint64_t at_us, uint32_t parts);
  */
 void share_plan_restart(struct share_plan *p, uint64_t clock, uint64_t now_us, uint32_t parts);
 
+/* The whole became another (`to` for `from`): all pieces do alike, rounded down. */
+void share_plan_scale(struct share_plan *p, uint32_t from, uint32_t to);
+
+/* parts of `from` as parts of `to`, rounded down or up; `from` is not 0. */
+uint32_t share_scale_down(uint32_t parts, uint32_t from, uint32_t to);
+uint32_t share_scale_up(uint32_t parts, uint32_t from, uint32_t to);
+
 /* The whole that a limit's shares are parts of. */
 uint32_t share_whole(const struct limit *l);
 

@@ -14,6 +14,7 @@ struct share_grant {
 		seq; /* grows with each grant of this region and quota, whoever allocates; from 1 */
 	uint64_t clock, t0_us; /* of the report that it answers, echoed */
 	uint64_t duration_us;  /* the region may use it until t0 + so much, on its own clock */
+	uint32_t whole;        /* of which the amounts here are parts */
 	uint32_t parts;        /* the region's share, floor included */
 	uint32_t before;       /* the largest earlier grant (or use of one) that may still count */
 	uint32_t window;       /* calendar: the window that it is for, echoed */
@@ -26,7 +27,9 @@ struct share_grant {
 struct share_report {
 	uint64_t clock, t0_us; /* which clock, and what it showed */
 	uint64_t seq;          /* grants up to this one are in force here or never will be again */
-	bool live;       /* grant `seq` is in force at t0; else, and after it, the floor alone */
+	bool live; /* grant `seq` is in force at t0; else, and after it, the floor alone */
+	uint32_t
+		whole; /* of which the amounts here are parts, by the limit that the region knows */
 	uint32_t demand; /* parts that the region could use */
 	uint32_t used;   /* windows and calendars: of the last window, or of the running one, leases
 				  included, what its most used key did; parts, rounded up */

@@ -43,7 +43,7 @@ static void draw_floors(struct globe *g)
 static void draw_limit(struct globe *g)
 {
 	struct world *w = &g->world;
-	struct limit *l = &g->limit;
+	struct limit *l = &g->limits[0];
 
 	g->window_us = GLOBE_SECOND;
 	if (g->scenario.kind == SHARE_WINDOW)
@@ -62,6 +62,12 @@ static void draw_limit(struct globe *g)
 		g->scenario.kind == SHARE_RATE ? ALGORITHM_TOKEN_BUCKET : ALGORITHM_SLIDING_WINDOW;
 	if (limit_init(l) != KOVA_OK)
 		abort();
+	g->limits[1] = *l;
+	g->limits[1].limit = 1 + world_below(w, 2 * l->limit);
+	g->limits[1].burst = 1 + world_below(w, 2 * l->burst);
+	if (limit_init(&g->limits[1]) != KOVA_OK)
+		abort();
+	g->limit = *l;
 	g->whole = share_whole(l);
 	g->region_terms = (struct region_share_terms){
 		.lend_us = 20 * GLOBE_SECOND +
@@ -87,6 +93,7 @@ static void draw_faults(struct globe *g)
 	s->calm = world_one_in(w, 2);
 	s->gulp_us = GLOBE_SECOND / 4 * (1 + world_below(w, 8)) * (s->calm ? 10 : 1);
 	s->floors_change = world_one_in(w, 2);
+	s->limit_changes = !s->floors_change && !s->loose && world_one_in(w, 2);
 	s->delay_us = 1000 + world_any_size(w, GLOBE_SECOND / 4);
 }
 
@@ -280,7 +287,7 @@ static void on_region_learns(void *owner, void *what)
 static void on_coordinator_learns(void *owner, void *what)
 {
 	struct globe_coordinator *c = owner;
-	struct allocator_terms t = coordinator_terms(c->globe, 1);
+	struct allocator_terms t = coordinator_terms(c->globe, 1, c->limit);
 
 	(void)what;
 	world_log(&c->globe->world, "coordinator %u learns of other floors", c->number);
@@ -299,6 +306,59 @@ static void change_floors(struct globe *g)
 	for (unsigned i = 0; i < GLOBE_COORDINATORS; i++)
 		world_at(w, at_us + world_any_size(w, 20 * GLOBE_SECOND), on_coordinator_learns,
 			 &g->coordinators[i], NULL);
+}
+
+/* ---- The limit changes ---- */
+
+static void on_limit_is_known(void *owner, void *what)
+{
+	struct globe *g = owner;
+
+	(void)what;
+	world_log(&g->world, "all know the second limit");
+	globe_checkers_begin(g, &g->limits[1]);
+}
+
+static void on_region_learns_limit(void *owner, void *what)
+{
+	struct globe_region *r = owner;
+	struct globe *g = r->globe;
+
+	(void)what;
+	world_log(&g->world, "region %u learns the second limit", r->number);
+	region_limit(r);
+	if (g->limits[1].limit > g->limit.limit)
+		g->limit.limit = g->limits[1].limit;
+	if (g->limits[1].burst > g->limit.burst)
+		g->limit.burst = g->limits[1].burst;
+	/* Leases of the first are spent by then. */
+	if (++g->n_know == g->scenario.n_regions)
+		world_at(&g->world, g->world.now_us + g->scenario.lease_us, on_limit_is_known, g,
+			 NULL);
+}
+
+static void on_coordinator_learns_limit(void *owner, void *what)
+{
+	struct globe_coordinator *c = owner;
+	struct allocator_terms t = coordinator_terms(c->globe, c->floors, 1);
+
+	(void)what;
+	world_log(&c->globe->world, "coordinator %u learns the second limit", c->number);
+	c->limit = 1;
+	allocator_set_whole(&c->allocator, &t, c->globe->whole);
+}
+
+static void change_limit(struct globe *g)
+{
+	struct world *w = &g->world;
+	uint64_t at_us = world_below(w, 60 * GLOBE_SECOND);
+
+	for (unsigned i = 0; i < g->scenario.n_regions; i++)
+		world_at(w, at_us + world_any_size(w, 20 * GLOBE_SECOND), on_region_learns_limit,
+			 &g->regions[i], NULL);
+	for (unsigned i = 0; i < GLOBE_COORDINATORS; i++)
+		world_at(w, at_us + world_any_size(w, 20 * GLOBE_SECOND),
+			 on_coordinator_learns_limit, &g->coordinators[i], NULL);
 }
 
 /* ---- All together ---- */
@@ -324,6 +384,8 @@ static void start(struct globe *g)
 		again(g, on_step, 1);
 	if (s->floors_change)
 		change_floors(g);
+	if (s->limit_changes)
+		change_limit(g);
 }
 
 struct globe *globe_new(uint64_t seed, enum mutation m, enum globe_mode mode, bool logging)

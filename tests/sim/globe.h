@@ -51,6 +51,10 @@ struct globe_checker {
 
 void globe_checkers_init(struct globe *g);
 void globe_checkers_release(struct globe *g);
+/* The limit is another from now on; what was admitted before is not asked for. */
+void globe_checkers_begin(struct globe *g, const struct limit *l);
+/* Before and after a clock is set. */
+void globe_observe(struct globe *g);
 /* Was admitted now, in calendar window `window`. */
 void globe_admitted(struct globe *g, unsigned key, uint64_t cost, uint32_t window);
 
@@ -122,7 +126,7 @@ struct globe_coordinator {
 	uint64_t heard_us; /* by the broker */
 	enum coordinator_phase phase;
 	uint64_t generation, position, high_watermark;
-	uint32_t floors; /* version that its configuration has */
+	uint32_t floors, limit; /* versions that its configuration has */
 	struct allocator allocator;
 	uint32_t txn, given;
 	struct share_grant grants[GLOBE_REGIONS];
@@ -131,7 +135,7 @@ struct globe_coordinator {
 void coordinator_init(struct globe_coordinator *c, struct globe *g, unsigned number);
 void coordinator_kill(struct globe_coordinator *c);
 bool coordinator_reaches_broker(const struct globe_coordinator *c);
-struct allocator_terms coordinator_terms(const struct globe *g, uint32_t floors);
+struct allocator_terms coordinator_terms(const struct globe *g, uint32_t floors, uint32_t limit);
 
 /* ---- Regions ---- */
 
@@ -141,7 +145,8 @@ struct globe_region {
 	struct sim_clock clock;
 	uint64_t checked_us; /* what it showed when the checkers looked last */
 	bool jumped;
-	int64_t off_us; /* by steps that nobody notices */
+	const struct limit *limit; /* that it knows */
+	int64_t off_us;            /* by steps that nobody notices */
 	struct region_share share;
 	struct shared_bucket buckets[GLOBE_KEYS];
 	struct window windows[GLOBE_KEYS];
@@ -161,6 +166,8 @@ void region_step(struct globe_region *r, int64_t step_us, bool noticed);
 /* Asks for `cost` of a key, or (0) for all that is there. */
 void region_ask(struct globe_region *r, unsigned key, uint64_t cost);
 void region_floors(struct globe_region *r, uint32_t version);
+/* It learns of the second limit. */
+void region_limit(struct globe_region *r);
 /* A committed grant arrives, by whichever way, in `delay_us`. */
 void region_tell(struct globe_region *r, const struct share_grant *grant, uint64_t delay_us);
 
@@ -175,15 +182,20 @@ struct globe_scenario {
 	uint64_t duration_us, delay_us, lease_us;
 	bool second_key; /* clients ask for it all the time */
 	uint64_t cut_us, jump_us, coordinator_us, rebalance_us, gulp_us;
-	bool floors_change;
+	bool floors_change, limit_changes;
 	uint32_t floors[2][GLOBE_REGIONS]; /* by version */
 };
 
 struct globe {
 	struct world world;
 	struct globe_scenario scenario;
-	struct limit limit;
-	uint32_t whole;
+	struct limit limits[2]; /* by version */
+	struct limit
+		limit; /* what the checkers allow: of two the greater, until all know the second */
+	unsigned n_know;        /* regions that do */
+	uint32_t whole;         /* of the first limit */
+	uint32_t calendar_from; /* from this window on `limit` is, before it: */
+	uint64_t calendar_most;
 	uint64_t window_us; /* of a window or calendar */
 	struct region_share_terms region_terms;
 	struct globe_broker broker;

@@ -25,6 +25,20 @@ void globe_checkers_release(struct globe *g)
 	}
 }
 
+void globe_checkers_begin(struct globe *g, const struct limit *l)
+{
+	g->calendar_most = g->limit.limit;
+	for (unsigned i = 0; i < g->scenario.n_regions; i++)
+		if (g->regions[i].window >= g->calendar_from)
+			g->calendar_from = g->regions[i].window + 1;
+	g->limit = *l;
+	for (unsigned k = 0; k < GLOBE_KEYS; k++) {
+		g->checkers[k].level = 0;
+		g->checkers[k].first = g->checkers[k].n;
+		g->checkers[k].inside = 0;
+	}
+}
+
 /* How far the clock went that went furthest, since this was asked last. */
 static uint64_t fastest_us(struct globe *g)
 {
@@ -62,9 +76,8 @@ static bool is_within(struct globe *g, double admitted, double most)
 	return admitted <= most * most_parts(g) + 1e-6;
 }
 
-static bool fits_rate(struct globe *g, unsigned key, uint64_t cost)
+void globe_observe(struct globe *g)
 {
-	struct globe_checker *c = &g->checkers[key];
 	double refilled = (double)fastest_us(g) * (double)g->limit.limit / (double)g->limit.per_us;
 
 	for (unsigned k = 0; k < GLOBE_KEYS; k++) {
@@ -72,6 +85,13 @@ static bool fits_rate(struct globe *g, unsigned key, uint64_t cost)
 		if (g->checkers[k].level < 0)
 			g->checkers[k].level = 0;
 	}
+}
+
+static bool fits_rate(struct globe *g, unsigned key, uint64_t cost)
+{
+	struct globe_checker *c = &g->checkers[key];
+
+	globe_observe(g);
 	c->level += (double)cost;
 	return is_within(g, c->level, (double)g->limit.burst + quanta(g));
 }
@@ -99,7 +119,7 @@ static bool fits_window(struct globe *g, unsigned key, uint64_t cost)
 	if (g->scenario.steps)
 		span_us -= 2 * GLOBE_MAX_SKEW_US;
 	window_add(c, g->world.now_us, cost);
-	while (c->log[c->first].at_us + span_us <= g->world.now_us)
+	while (c->first < c->n && c->log[c->first].at_us + span_us <= g->world.now_us)
 		c->inside -= c->log[c->first++].cost;
 	return is_within(g, (double)c->inside, (double)g->limit.limit);
 }
@@ -109,7 +129,8 @@ static bool fits_calendar(struct globe *g, unsigned key, uint64_t cost, uint32_t
 	uint64_t *total = &g->checkers[key].calendar[window % GLOBE_WINDOWS];
 
 	*total += cost;
-	return is_within(g, (double)*total, (double)g->limit.limit);
+	return is_within(g, (double)*total,
+			 (double)(window < g->calendar_from ? g->calendar_most : g->limit.limit));
 }
 
 void globe_admitted(struct globe *g, unsigned key, uint64_t cost, uint32_t window)

@@ -15,12 +15,12 @@ bool coordinator_reaches_broker(const struct globe_coordinator *c)
 	return c->alive && c->globe->world.now_us >= c->cut_until_us;
 }
 
-struct allocator_terms coordinator_terms(const struct globe *g, uint32_t floors)
+struct allocator_terms coordinator_terms(const struct globe *g, uint32_t floors, uint32_t limit)
 {
 	struct allocator_terms t = {
 		.kind = g->scenario.kind,
 		.n_regions = g->scenario.n_regions,
-		.whole = g->whole,
+		.whole = share_whole(&g->limits[limit]),
 		.duration_us = GLOBE_DURATION_US,
 		.margin_us = allocator_least_margin_us(GLOBE_DURATION_US, GLOBE_MAX_SKEW_US),
 		.window_us = g->window_us,
@@ -31,8 +31,9 @@ struct allocator_terms coordinator_terms(const struct globe *g, uint32_t floors)
 	};
 
 	for (unsigned i = 0; i < t.n_regions; i++) {
-		t.region[i].floor = g->scenario.floors[floors][i];
-		t.region[i].before = g->scenario.floors[0][i];
+		t.region[i].floor =
+			share_scale_down(g->scenario.floors[floors][i], g->whole, t.whole);
+		t.region[i].before = share_scale_up(g->scenario.floors[0][i], g->whole, t.whole);
 		t.region[i].weight = 1;
 	}
 	return t;
@@ -267,7 +268,7 @@ static void on_cycle(void *owner, void *what)
 {
 	struct globe_coordinator *c = owner;
 	struct world *w = &c->globe->world;
-	struct allocator_terms t = coordinator_terms(c->globe, c->floors);
+	struct allocator_terms t = coordinator_terms(c->globe, c->floors, c->limit);
 
 	break_terms(c->globe, &t);
 	if (coordinator_reaches_broker(c) && w->now_us >= c->paused_until_us) {

@@ -11,9 +11,7 @@
 
 static struct limit share_limit(struct globe_region *r, uint64_t now_us)
 {
-	struct globe *g = r->globe;
-
-	return share_of(&g->limit, region_share_now(&r->share, now_us), g->whole);
+	return share_of(r->limit, region_share_now(&r->share, now_us), r->share.whole);
 }
 
 /* ---- The clock ---- */
@@ -66,10 +64,12 @@ void region_step(struct globe_region *r, int64_t step_us, bool noticed)
 	struct world *w = &r->globe->world;
 
 	world_log(w, "region %u: the clock is set by %lld us", r->number, (long long)step_us);
+	globe_observe(r->globe);
 	sim_clock_set(&r->clock, w->now_us, r->clock.ppm, step_us);
 	r->jumped = r->jumped || noticed;
-	if (noticed)
+	if (noticed) /* nothing is refilled for it */
 		r->checked_us += (uint64_t)step_us;
+	globe_observe(r->globe);
 }
 
 /* ---- Grants ---- */
@@ -96,6 +96,10 @@ static void break_grant(struct globe_region *r, struct share_grant *grant, uint6
 		grant->clock = r->share.plan.clock;
 		grant->t0_us = grant->t0_us < now_us ? grant->t0_us : now_us;
 	}
+	if (world_has(w, SIM_GRANT_OF_OTHER_LIMIT)) {
+		grant->whole = r->share.whole;
+		grant->parts = grant->parts < grant->whole ? grant->parts : grant->whole;
+	}
 	if (world_has(w, SIM_OLD_GRANT_AGAIN) && grant->seq <= r->share.seq)
 		r->share.seq = grant->seq - 1;
 }
@@ -104,13 +108,13 @@ static void break_grant(struct globe_region *r, struct share_grant *grant, uint6
 static void add_tokens(struct globe_region *r, uint64_t now_us, uint32_t was)
 {
 	struct globe *g = r->globe;
-	const struct shared_bucket_terms t = {&g->limit, &r->share.plan,
+	const struct shared_bucket_terms t = {r->limit, &r->share.plan,
 					      g->region_terms.lease_max_us};
 	uint32_t is = region_share_now(&r->share, now_us);
 
 	for (unsigned k = 0; k < GLOBE_KEYS && is > was; k++) {
 		shared_bucket_tokens_ut(&r->buckets[k], &t, now_us);
-		r->buckets[k].tokens_ut += (is - was) * (g->limit.cap_ut / SHARE_RATE_WHOLE);
+		r->buckets[k].tokens_ut += (is - was) * (r->limit->cap_ut / SHARE_RATE_WHOLE);
 	}
 }
 
@@ -218,6 +222,16 @@ void region_floors(struct globe_region *r, uint32_t version)
 			       r->globe->scenario.floors[version][r->number]);
 }
 
+void region_limit(struct globe_region *r)
+{
+	struct globe *g = r->globe;
+	uint64_t now_us = now_of(r);
+
+	r->limit = &g->limits[1];
+	if (g->scenario.kind != SHARE_RATE)
+		region_share_set_whole(&r->share, now_us, share_whole(r->limit));
+}
+
 /* ---- Reports ---- */
 
 static uint32_t used_parts(struct globe_region *r, uint64_t now_us)
@@ -245,8 +259,8 @@ static uint32_t demand_parts(const struct globe_region *r, uint32_t used)
 	double demand = used + 4 * (double)r->asked;
 
 	if (g->scenario.kind == SHARE_RATE)
-		demand = a_second * g->whole * (double)g->limit.per_us / 1e6 /
-			 (double)g->limit.limit;
+		demand = a_second * SHARE_RATE_WHOLE * (double)r->limit->per_us / 1e6 /
+			 (double)r->limit->limit;
 	else if (g->scenario.kind == SHARE_WINDOW)
 		demand = a_second * (double)g->window_us / 1e6;
 	return (uint32_t)(demand < 2e9 ? demand : 2e9);
@@ -342,7 +356,7 @@ static bool take_bucket(struct globe_region *r, unsigned key, uint64_t now_us, u
 {
 	struct globe *g = r->globe;
 	struct share_plan plan = r->share.plan;
-	const struct shared_bucket_terms t = {&g->limit, &plan, g->region_terms.lease_max_us};
+	const struct shared_bucket_terms t = {r->limit, &plan, g->region_terms.lease_max_us};
 	struct shared_bucket *b = &r->buckets[key];
 
 	if (world_has(&g->world, SIM_LAZY_SHARE)) {
@@ -464,7 +478,7 @@ static void change_mood(struct globe_region *r)
 {
 	struct globe *g = r->globe;
 	struct world *w = &g->world;
-	uint64_t a_second = g->limit.limit * GLOBE_SECOND / g->window_us;
+	uint64_t a_second = r->limit->limit * GLOBE_SECOND / g->window_us;
 
 	r->demand = world_one_in(w, 3) ? 0 : 1 + a_second * world_any_size(w, 30) / 10;
 	r->until_us = w->now_us + world_any_size(w, 16 * GLOBE_SECOND);
@@ -475,7 +489,7 @@ static void expire(struct globe_region *r)
 {
 	struct globe *g = r->globe;
 	struct shared_bucket *b = &r->buckets[world_below(&g->world, GLOBE_KEYS)];
-	const struct shared_bucket_terms t = {&g->limit, &r->share.plan,
+	const struct shared_bucket_terms t = {r->limit, &r->share.plan,
 					      g->region_terms.lease_max_us};
 	uint64_t now_us = now_of(r);
 
@@ -518,13 +532,13 @@ void region_init(struct globe_region *r, struct globe *g, unsigned number)
 {
 	struct world *w = &g->world;
 
-	*r = (struct globe_region){.globe = g, .number = number};
+	*r = (struct globe_region){.globe = g, .number = number, .limit = &g->limits[0]};
 	sim_clock_set(&r->clock, 0, 0,
 		      (int64_t)(GLOBE_START_US + 4000 * GLOBE_SECOND +
 				(g->scenario.kind == SHARE_CALENDAR
 					 ? world_below(w, GLOBE_SECOND)
 					 : world_below(w, 1000 * GLOBE_SECOND))));
-	region_share_init(&r->share, 1, sim_clock_read(&r->clock, 0),
+	region_share_init(&r->share, 1, sim_clock_read(&r->clock, 0), g->whole,
 			  g->scenario.floors[0][number]);
 	world_at(w, world_below(w, POLL_US), on_poll, r, NULL);
 	world_at(w, world_below(w, REPORT_US), on_report, r, NULL);

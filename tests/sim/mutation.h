@@ -48,6 +48,8 @@
 	X(RELEASE_UNCHECKED, "what a window used is not counted when its share goes")              \
 	X(CALENDAR_FREED, "a calendar's grant that expired is free within its window")             \
 	X(GRANT_OUTLIVES_WINDOW, "a grant for one calendar window is used in the next")            \
+	X(GRANT_OF_OTHER_LIMIT,                                                                    \
+	  "a grant from another limit of a window is so many permits of this one")                 \
 	X(TAKE_OVER_BLIND, "a new owner counts no grant of before")                                \
 	X(TAKE_OVER_NEWEST, "a new owner counts the newest grant only")                            \
 	X(NO_FENCE, "the broker takes offsets of a generation that is over")                       \

@@ -27,7 +27,7 @@ static struct allocator_terms rate_terms(void)
 
 static struct share_report report(uint64_t t0_us, uint32_t demand)
 {
-	return (struct share_report){.clock = 1, .t0_us = t0_us, .demand = demand};
+	return (struct share_report){.clock = 1, .t0_us = t0_us, .whole = 1000, .demand = demand};
 }
 
 /* The grant for a region that reports now; parts 0: none. */
@@ -117,6 +117,7 @@ Test(allocator, an_owner_that_takes_over_counts_the_largest_that_may_live)
 					   .clock = 1,
 					   .t0_us = 100,
 					   .duration_us = 5 * SECOND,
+					   .whole = 1000,
 					   .parts = 300,
 					   .before = 800,
 					   .floor = 100};
@@ -177,7 +178,8 @@ Test(allocator, who_does_not_know_the_newest_floors_lowers_none)
 {
 	struct allocator_terms t = rate_terms();
 	struct allocator a;
-	const struct share_grant risen = {.seq = 1, .clock = 1, .floor = 500, .floors = 1};
+	const struct share_grant risen = {
+		.seq = 1, .clock = 1, .whole = 1000, .floor = 500, .floors = 1};
 	struct share_report r = report(501, 0);
 
 	r.floors = 1;
@@ -191,8 +193,12 @@ Test(allocator, there_is_no_grant_without_room_not_even_for_a_floor)
 {
 	struct allocator_terms t = rate_terms();
 	struct allocator a;
-	const struct share_grant all = {
-		.seq = 1, .clock = 1, .duration_us = 5 * SECOND, .parts = 1000, .floor = 100};
+	const struct share_grant all = {.seq = 1,
+					.clock = 1,
+					.duration_us = 5 * SECOND,
+					.whole = 1000,
+					.parts = 1000,
+					.floor = 100};
 
 	/* The other's floor was lent, by a promise to an owner before. */
 	allocator_init(&a, &t, EPOCH);
@@ -212,7 +218,7 @@ Test(allocator, a_window_remembers_what_was_used)
 	allocator_init(&a, &t, EPOCH);
 	cr_expect_eq(grant(&a, &t, 0, SECOND, r).parts, 900);
 	cr_expect_eq(allocator_counted(&a, &t, 0, 16 * SECOND), 900, "for a window more");
-	r = (struct share_report){.clock = 1, .t0_us = 501, .seq = 1, .used = 700};
+	r = (struct share_report){.clock = 1, .t0_us = 501, .seq = 1, .whole = 1000, .used = 700};
 	allocator_report(&a, &t, 0, 7 * SECOND, &r);
 	cr_expect_eq(allocator_counted(&a, &t, 0, 7 * SECOND), 700);
 	cr_expect_eq(allocator_counted(&a, &t, 0, 17600000), 100);
@@ -238,6 +244,25 @@ Test(allocator, a_calendar_remembers_until_its_window_ends)
 	cr_expect_eq(grant(&a, &t, 1, 3602 * SECOND, other).parts, 100);
 }
 
+Test(allocator, a_limit_that_changed_is_shared_in_the_same_fractions)
+{
+	struct allocator_terms t = rate_terms();
+	struct allocator a;
+	struct share_report r = report(500, 2000);
+
+	t.kind = SHARE_WINDOW;
+	t.window_us = SECOND;
+	allocator_init(&a, &t, EPOCH);
+	cr_expect_eq(grant(&a, &t, 0, SECOND, r).parts, 900);
+	t.whole = 501;
+	t.region[0].floor = t.region[1].floor = 50;
+	allocator_set_whole(&a, &t, 1000);
+	cr_expect_eq(allocator_counted(&a, &t, 0, SECOND), 451);
+	/* Who does not know yet reports in parts of what it knows. */
+	cr_expect_eq(grant(&a, &t, 1, SECOND, report(500, 2000)).parts, 50);
+	cr_expect_eq(a.region[1].demand, 501);
+}
+
 Test(allocator, the_excess_of_loose_is_what_silent_regions_keep)
 {
 	struct allocator_terms t = rate_terms();
@@ -259,6 +284,7 @@ static struct share_grant grant_of(uint64_t seq, uint64_t t0_us, uint32_t parts)
 				    .clock = 1,
 				    .t0_us = t0_us,
 				    .duration_us = 5 * SECOND,
+				    .whole = 1000,
 				    .parts = parts,
 				    .epoch = EPOCH,
 				    .c0_us = 1};
@@ -268,7 +294,7 @@ static struct region_share region(uint64_t now_us)
 {
 	struct region_share s;
 
-	region_share_init(&s, 1, now_us, 100);
+	region_share_init(&s, 1, now_us, 1000, 100);
 	return s;
 }
 
@@ -319,6 +345,21 @@ Test(region_share, less_is_reported_when_leases_have_ended)
 	region_share_report(&s, 12 * SECOND, &r);
 	cr_expect_eq(r.seq, 2);
 	cr_expect_eq(region_share_lease_end_us(&s, &region_terms, 15500000), 16 * SECOND);
+}
+
+Test(region_share, a_lowered_limit_is_in_force_where_it_is_known)
+{
+	struct region_share s = region(10 * SECOND);
+	struct share_report r;
+
+	reads(&s, 11 * SECOND, grant_of(1, 10 * SECOND, 700));
+	region_share_set_whole(&s, 12 * SECOND, 100);
+	cr_expect_eq(region_share_now(&s, 12 * SECOND), 70);
+	cr_expect_eq(region_share_now(&s, 15 * SECOND), 10);
+	reads(&s, 16 * SECOND, grant_of(2, 15 * SECOND, 555));
+	cr_expect_eq(region_share_now(&s, 16 * SECOND), 55, "of an older limit");
+	region_share_report(&s, 16 * SECOND, &r);
+	cr_expect_eq(r.whole, 100);
 }
 
 Test(region_share, a_promise_binds_from_the_reading)
