@@ -69,13 +69,6 @@ static bool violates(uint64_t seed, enum mutation m, struct totals *t, char *ret
 	return found;
 }
 
-static uint64_t number(const char *name, uint64_t otherwise)
-{
-	const char *text = getenv(name);
-
-	return text != NULL ? strtoull(text, NULL, 10) : otherwise;
-}
-
 static int replay(uint64_t seed)
 {
 	const char *name = getenv("KOVA_SIM_MUTATION");
@@ -260,8 +253,8 @@ int main(void)
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (getenv("KOVA_SIM_SEED") != NULL)
-		return replay(number("KOVA_SIM_SEED", 1));
-	ok = holds(number("KOVA_SIM_SEEDS", sanitized ? SEEDS_SANITIZED : SEEDS));
+		return replay(world_option("KOVA_SIM_SEED", 1));
+	ok = holds(world_option("KOVA_SIM_SEEDS", sanitized ? SEEDS_SANITIZED : SEEDS));
 	ok = replays() && ok;
 	ok = excess_is_bounded(sanitized ? SEEDS_SANITIZED : LOOSE_SEEDS) && ok;
 	for (unsigned i = 0; i < MUTATIONS && !sanitized; i++)

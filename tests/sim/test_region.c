@@ -58,13 +58,6 @@ static bool violates(uint64_t seed, enum mutation m, bool logging, struct totals
 	return found;
 }
 
-static uint64_t number(const char *name, uint64_t otherwise)
-{
-	const char *text = getenv(name);
-
-	return text != NULL ? strtoull(text, NULL, 10) : otherwise;
-}
-
 static int replay(uint64_t seed)
 {
 	const char *name = getenv("KOVA_SIM_MUTATION");
@@ -148,8 +141,8 @@ int main(void)
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (getenv("KOVA_SIM_SEED") != NULL)
-		return replay(number("KOVA_SIM_SEED", 1));
-	ok = holds(number("KOVA_SIM_SEEDS", sanitized ? SEEDS_SANITIZED : SEEDS));
+		return replay(world_option("KOVA_SIM_SEED", 1));
+	ok = holds(world_option("KOVA_SIM_SEEDS", sanitized ? SEEDS_SANITIZED : SEEDS));
 	for (int m = 1; m < SIM_MUTATIONS_END && !sanitized; m++)
 		ok = found_out((enum mutation)m) && ok;
 	return used_when_quiet(sanitized ? QUIET_SEEDS_SANITIZED : QUIET_SEEDS) && ok

@@ -134,6 +134,13 @@ void world_print_log(const struct world *w)
 		printf("%s\n", w->log[i % WORLD_LOG_LINES]);
 }
 
+uint64_t world_option(const char *name, uint64_t otherwise)
+{
+	const char *text = getenv(name);
+
+	return text != NULL ? strtoull(text, NULL, 10) : otherwise;
+}
+
 /* ---- A connection ---- */
 
 uint64_t sim_link_arrival(struct world *w, const struct sim_weather *weather, uint64_t *last_us)

@@ -69,6 +69,9 @@ void world_log(struct world *w, const char *format, ...) __attribute__((format(p
 void world_violated(struct world *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void world_print_log(const struct world *w);
 
+/* A number from the environment, for tests. */
+uint64_t world_option(const char *name, uint64_t otherwise);
+
 /* ---- A connection ---- */
 
 /* Keeps the order of what travels one way; what was on its way when it broke may still arrive, its answer does not. */
