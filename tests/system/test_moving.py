@@ -38,9 +38,12 @@ class Moving(harness.Case):
         super().setUp()
         self.redis = {r: self.start_redis() for r in REGIONS}
 
+    def reach(self, region):
+        return {"mode": "standalone", "url": self.redis[region].url, "timeout": "2s"}
+
     def agent(self, version, region="us"):
         weights = VERSIONS[version - 1]
-        regions = {r: {"redis": {"mode": "standalone", "url": self.redis[r].url}, "weight": weights[r]} for r in REGIONS}
+        regions = {r: {"redis": self.reach(r), "weight": weights[r]} for r in REGIONS}
         before = [VERSIONS[i] for i in range(version - 1)][::-1]
         return self.start_agent({"region": region, "regions": regions, "redis": regions[region]["redis"],
                                  "regions_version": version, "regions_before": before, "policies": POLICIES})
@@ -145,7 +148,7 @@ class Unreachable(Moving):
         key = next(k for k in (f"k{i}" for i in range(1000)) if home(k.encode(), FIRST) == "eu")
         self.redis["eu"].kill()
         weights = {"ap": 1, "eu": 0, "us": 1}
-        regions = {r: {"redis": {"mode": "standalone", "url": self.redis[r].url}, "weight": w} for r, w in weights.items()}
+        regions = {r: {"redis": self.reach(r), "weight": w} for r, w in weights.items()}
         regions["eu"]["dead"] = True
         agent = self.start_agent({"region": "us", "regions": regions, "regions_version": 2, "regions_before": [FIRST],
                                   "redis": regions["us"]["redis"], "policies": POLICIES})
