@@ -342,17 +342,24 @@ static const enum reason refusals[] = {
 	[SCRIPT_QUEUE_FULL] = REASON_LIMITED, /* at all agents together: request_refuse() says it */
 };
 
-/* Permits that were leased here may be what it was refused for: they go back, and the region is asked once more. */
+/*
+ * Permits that were leased here may be what it was refused for: they go back, and the region is asked once more; and again,
+ * should another lease have come before.
+ */
+enum { GIVE_UPS_MAX = 8 };
+
 static bool gave_up_leases(struct request_state *s, const struct check_ref *ref,
 			   const struct script_answer *said)
 {
 	const struct request_pair *q = &s->request.pairs[ref->pair];
 
-	if (said->why != SCRIPT_LIMITED || s->request.kind != REQUEST_TAKE || s->lease_given_up ||
-	    waiters_is_waiting(s))
+	if (said->why != SCRIPT_LIMITED || s->request.kind != REQUEST_TAKE ||
+	    s->leases_given_up == GIVE_UPS_MAX || waiters_is_waiting(s))
 		return false;
-	s->lease_given_up = leases_give_up(s->engine->leases, q->policy, q->key, s->lease_returns);
-	return s->lease_given_up;
+	if (!leases_give_up(s->engine->leases, q->policy, q->key, s->lease_returns))
+		return false;
+	s->leases_given_up++;
+	return true;
 }
 
 static void refused(struct request_state *s, const struct group *g)

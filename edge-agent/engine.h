@@ -118,7 +118,7 @@ struct request_state {
 	uint64_t refused_ms;     /* loop ms, when it was refused last */
 	uint64_t lease_returns;  /* leases_returns() when the region was asked */
 	uint8_t leases_missed;   /* that it was pending on, and others had spent */
-	bool lease_given_up;     /* it was refused once beside permits that were leased here */
+	uint8_t leases_given_up; /* it was refused so often beside permits that were leased here */
 	struct buf receipt;      /* text of the receipt; or, for REFUND, the decoded bytes */
 	struct waiter waiter;
 
