@@ -6,7 +6,8 @@
 -- that waits. Tickets of one flow are served in the order in which their callers came, at whichever loop; flows by virtual
 -- finish times (self-clocked fair queueing, Golestani 1994), with one virtual time for all loops. Who has no ticket is
 -- refused while there is one. A ticket says when its holder asks again (`due`), and lapses GRACE later: its agent is gone.
--- A holder may go before others for what is refilled in 10 ms, if what is left is enough for those whom he overtakes: else a
+-- A holder may go before others, if what is left is enough for those whom he overtakes, and none of their loops is
+-- `passed` by more than what is refilled in 10 ms beyond what it was granted itself: else a
 -- fast limit, whose permits come faster than loops can take turns, would lose some. And where those before him are LATE and the
 -- limit is full, so that what comes in would be lost. Where the limit is divided by weight
 -- (shares.lua) there are turns only within a child: one ticket a loop and child.
@@ -14,8 +15,8 @@
 -- And how many callers of each key wait at each loop, at the last limit of that key, so that a queue is full for all.
 --
 -- State    in front of the state's own text, behind a hold; of an algorithm with a sorted set, where its hold is: 'Q', '>I2' length;
---          virtual time 'd', number of tickets 'I1'; of each 'dc8ddddd': loop, flow, arrival, due, virtual start, size, cost;
---          then of each queue 'dc8I4d': loop, flow, callers, when the last of them gives up. A key for which nobody waits has
+--          virtual time 'd', numbers of tickets and of passed loops 'I1I1'; of each ticket 'dc8ddddd': loop, flow, arrival, due, virtual
+--          start, size, cost; of each passed loop 'dd': loop, by how much; of each queue 'dc8I4d': loop, flow, callers, when the last of them gives up. A key for which nobody waits has
 --          none of it. No other state begins with 'Q'.
 -- Claim    (a check's `turn`) {loop, flow, arrival, start, size, n, most, left, retry, joins, behind}: who asks, of the
 --          loop's n callers in that queue, which is full with `most`; start -1: new to the line
@@ -36,22 +37,27 @@ end
 local function turn_functions()
   local functions = {}
   local TICKETS_MAX, QUEUES_MAX = 64, 64
-  local GRACE, LATE, DUE_MAX, SOON = 250000, 50000, 1000000, 2000
+  local GRACE, LATE, DUE_MAX, SOON = 250000, 100000, 1000000, 2000
   local TIME_MAX = 4503599627370496 -- 2^52, virtual
 
   function functions.load(text)
-    local q = {now = 0, tickets = {}, queues = {}, overtook = 0, is_new = not text}
+    local q = {now = 0, tickets = {}, queues = {}, passed = {}, is_new = not text}
     if not text then
       return q
     end
-    local n, from
-    q.now, n, from = unpack_fields('<dB', text)
+    local n, n_passed, from
+    q.now, n, n_passed, from = unpack_fields('<dBB', text)
     for _ = 1, n do
       local t = {}
       t.loop, t.flow, t.arrival, t.due, t.start, t.size, t.cost, from = unpack_fields('<dc8ddddd', text, from)
       if now < t.due + GRACE and t.due <= now + DUE_MAX then -- else its holder is gone, or the clock went back
         q.tickets[#q.tickets + 1] = t
       end
+    end
+    for i = 1, n_passed do
+      local e = {}
+      e.loop, e.by, from = unpack_fields('<dd', text, from)
+      q.passed[i] = e
     end
     while from <= #text do
       local e = {}
@@ -69,10 +75,13 @@ local function turn_functions()
 
   -- The bytes to be kept, and until when they say something.
   function functions.text(q)
-    local out, stop = {pack_fields('<dB', q.now, #q.tickets)}, now
+    local out, stop = {pack_fields('<dBB', q.now, #q.tickets, #q.passed)}, now
     for i = 1, #q.tickets do
       local t = q.tickets[i]
       out[#out + 1] = pack_fields('<dc8ddddd', t.loop, t.flow, t.arrival, t.due, t.start, t.size, t.cost)
+    end
+    for i = 1, #q.passed do
+      out[#out + 1] = pack_fields('<dd', q.passed[i].loop, q.passed[i].by)
     end
     for i = 1, #q.queues do
       local e = q.queues[i]
@@ -166,14 +175,14 @@ local function turn_functions()
     if claim.behind then
       return ahead
     end
-    others[#others + 1], ahead, c.all_late = c.ticket, 0, true
+    others[#others + 1], ahead, c.all_late, c.before = c.ticket, 0, true, {}
     order(others)
     for i = 1, #others do
       local t = others[i]
       if t == c.ticket then
         return ahead
       end
-      ahead, c.all_late = ahead + t.cost, c.all_late and now > t.due + LATE
+      ahead, c.all_late, c.before[i] = ahead + t.cost, c.all_late and now > t.due + LATE, t
     end
   end
 
@@ -195,6 +204,39 @@ local function turn_functions()
     return 0
   end
 
+  local function passed_of(q, loop)
+    for i = 1, #q.passed do
+      if q.passed[i].loop == loop then
+        return q.passed[i].by, i
+      end
+    end
+    return 0, #q.passed + 1
+  end
+
+  -- The loop was passed by so much more, or was granted it itself.
+  local function pass(q, loop, cost)
+    local by, i = passed_of(q, loop)
+    by = by + cost
+    if by <= 0 then
+      if q.passed[i] then
+        q.passed[i] = q.passed[#q.passed]
+        q.passed[#q.passed] = nil
+      end
+    elseif i <= TICKETS_MAX then
+      q.passed[i] = {loop = loop, by = by}
+    end
+  end
+
+  local function may_overtake(q, c)
+    local most = soon_refilled(c.limit)
+    for i = 1, #c.before do
+      if passed_of(q, c.before[i].loop) + c.cost > most then
+        return false
+      end
+    end
+    return true
+  end
+
   -- µs until the check's turn can come, 0: now. `fits(n)`: µs until n are there.
   function functions.wait(q, c, fits, is_full)
     local behind = c.turn and c.turn.behind
@@ -202,9 +244,8 @@ local function turn_functions()
       return 0
     end
     local us = fits(c.ahead + c.cost)
-    if us == 0 and c.turn and not behind and
-        q.overtook + c.cost <= soon_refilled(c.limit) then
-      q.overtook = q.overtook + c.cost
+    if us == 0 and c.turn and not behind and may_overtake(q, c) then
+      c.overtakes = true
       return 0
     end
     if c.all_late and is_full() then
@@ -282,6 +323,10 @@ local function turn_functions()
           drop(q.tickets, place)
           q.dirty = true
         end
+        for j = 1, c.overtakes and #c.before or 0 do
+          pass(q, c.before[j].loop, c.cost)
+        end
+        pass(q, claim.loop, -c.cost)
         for j = 1, #q.tickets do
           if q.tickets[j].flow == c.ticket.flow then
             q.tickets[j].start = q.tickets[j].start + claim.size

@@ -32,7 +32,6 @@ void turns_begin(struct turns *t, uint64_t now_us)
 		if (now_us < t->queue[i].stop_us)
 			t->queue[n++] = t->queue[i];
 	t->n_queues = n;
-	t->overtook = 0;
 	t->changed = false;
 }
 
@@ -120,9 +119,12 @@ static double start_of(struct turns *t, const struct turn_claim *claim)
 
 /* Who is before the caller. */
 struct view {
-	struct turn_ticket mine; /* what his ticket is, or would be */
-	double ahead;            /* tokens that are asked for before him */
-	bool all_late;           /* those who do have not come when they should */
+	struct turn_ticket mine;           /* what his ticket is, or would be */
+	uint64_t before[TURN_TICKETS_MAX]; /* loops */
+	unsigned n_before;
+	double most_passed; /* of these */
+	double ahead;       /* tokens that are asked for before him */
+	bool all_late;      /* those who do have not come when they should */
 };
 
 static double cost_of_all(const struct turns *t)
@@ -132,6 +134,14 @@ static double cost_of_all(const struct turns *t)
 	for (unsigned i = 0; i < t->n_tickets; i++)
 		cost += t->ticket[i].cost;
 	return cost;
+}
+
+static double passed_of(const struct turns *t, uint64_t loop)
+{
+	for (unsigned i = 0; i < t->n_passed; i++)
+		if (t->passed[i].loop == loop)
+			return t->passed[i].by;
+	return 0;
 }
 
 static struct view view_of(struct turns *t, uint64_t now_us, const struct turn_claim *claim,
@@ -161,6 +171,9 @@ static struct view view_of(struct turns *t, uint64_t now_us, const struct turn_c
 	put_in_order(all, n);
 	for (unsigned i = 0; all[i].loop != claim->loop; i++) {
 		v.ahead += all[i].cost;
+		v.before[v.n_before++] = all[i].loop;
+		if (passed_of(t, all[i].loop) > v.most_passed)
+			v.most_passed = passed_of(t, all[i].loop);
 		v.all_late = v.all_late && now_us > all[i].due_us + TURN_LATE_US;
 		v.mine.finish = all[i + 1].finish;
 	}
@@ -170,8 +183,9 @@ static struct view view_of(struct turns *t, uint64_t now_us, const struct turn_c
 /* ---- Decisions ---- */
 
 /* µs until it can be his turn. */
-static int64_t turn_wait_us(struct turns *t, const struct view *v, const struct turn_claim *claim,
-			    uint64_t debt_ut, const struct limit *l, uint64_t now_us, uint64_t cost)
+static int64_t turn_wait_us(const struct view *v, const struct turn_claim *claim, uint64_t debt_ut,
+			    const struct limit *l, uint64_t now_us, uint64_t cost,
+			    bool *ret_overtakes)
 {
 	bool behind = claim != NULL && claim->behind;
 	double need_ut = (v->ahead + (double)cost) * LIMIT_UT;
@@ -182,9 +196,9 @@ static int64_t turn_wait_us(struct turns *t, const struct view *v, const struct 
 		return 0;
 	us = lack_ut > 0 ? bucket_time_us(l, now_us, (uint64_t)lack_ut) : 0;
 	if (us == 0 && claim != NULL && !behind &&
-	    t->overtook + (double)cost <=
+	    v->most_passed + (double)cost <=
 		    (double)l->quantum_ut / (double)l->quantum_us / 100) { /* in 10 ms */
-		t->overtook += (double)cost;
+		*ret_overtakes = true;
 		return 0;
 	}
 	if (v->all_late && debt_ut == 0)
@@ -243,11 +257,28 @@ static void rebase(struct turns *t)
 	t->now = 0;
 }
 
+/* The loop was passed by so much more, or was granted it itself. */
+static void pass(struct turns *t, uint64_t loop, double cost)
+{
+	double by = passed_of(t, loop) + cost;
+	unsigned i = 0;
+
+	while (i < t->n_passed && t->passed[i].loop != loop)
+		i++;
+	if (by > 0 && i < TURN_TICKETS_MAX) {
+		t->passed[i] = (struct turn_passed){loop, by};
+		t->n_passed += i == t->n_passed;
+	} else if (by <= 0 && i < t->n_passed) {
+		t->passed[i] = t->passed[--t->n_passed];
+	}
+}
+
 static void served(struct turns *t, uint64_t now_us, const struct turn_claim *claim,
 		   const struct turn_ticket *mine)
 {
 	unsigned i = ticket_of(t, claim);
 
+	pass(t, claim->loop, -mine->cost);
 	if (i < t->n_tickets)
 		drop_ticket(t, i);
 	for (i = 0; i < t->n_tickets; i++)
@@ -295,14 +326,17 @@ enum turn_outcome turns_take(struct turns *t, struct bucket *b, const struct lim
 	struct bucket after = *b;
 	uint64_t debt_ut = bucket_debt_ut(b, l, now_us);
 	int64_t turn_us = 0;
+	bool overtakes = false;
 
 	assert(claim == NULL || (claim->size >= 1 && claim->size <= TURN_SIZE_MAX));
 	bucket_take(&after, l, now_us, cost, ret_verdict);
 	if (ret_verdict->allowed || ret_verdict->wait_us != VERDICT_NEVER)
-		turn_us = turn_wait_us(t, &v, claim, debt_ut, l, now_us, cost);
+		turn_us = turn_wait_us(&v, claim, debt_ut, l, now_us, cost, &overtakes);
 	if (ret_verdict->allowed && turn_us == 0) {
 		*b = after;
 		t->changed = true;
+		for (unsigned i = 0; overtakes && i < v.n_before; i++)
+			pass(t, v.before[i], (double)cost);
 		if (claim != NULL)
 			served(t, now_us, claim, &v.mine);
 		return TURN_TAKEN;

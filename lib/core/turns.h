@@ -18,7 +18,7 @@
 enum {
 	TURN_TICKETS_MAX = 64,  /* loops with a ticket in one line; the others ask without */
 	TURN_QUEUES_MAX = 64,   /* loops' queues that are counted at one limit */
-	TURN_LATE_US = 50000,   /* others go before, where permits would be lost */
+	TURN_LATE_US = 100000,  /* others go before, where permits would be lost */
 	TURN_GRACE_US = 250000, /* a ticket lapses so much after its holder should have asked */
 	TURN_DUE_MAX_US = 1000000,
 	TURN_SOON_US =
@@ -71,10 +71,14 @@ struct turns {
 	struct turn_ticket ticket[TURN_TICKETS_MAX];
 	struct turn_queue queue[TURN_QUEUES_MAX];
 	unsigned n_tickets, n_queues;
-	double now;      /* virtual */
-	double overtook; /* tokens, since the call began */
-	bool is_kept;    /* it was there before the call */
-	bool changed;    /* in it */
+	double now; /* virtual */
+	struct turn_passed {
+		uint64_t loop;
+		double by; /* tokens that others were granted before it, beyond its own */
+	} passed[TURN_TICKETS_MAX];
+	unsigned n_passed;
+	bool is_kept; /* it was there before the call */
+	bool changed; /* in it */
 };
 
 /* A call begins: what has lapsed goes. */

@@ -223,3 +223,31 @@ Test(turns, a_queue_is_full_over_all_loops)
 			     "%u", i);
 	}
 }
+
+/* Callers of two loops who came by turns, and loops that ask once a ms: one after the other they could not take ten. */
+Test(turns, a_fast_limit_is_used)
+{
+	struct world w;
+	uint64_t next[2] = {0, 1}, n_served = 0;
+	int64_t wait_us;
+
+	world_init(&w, 20);
+	w.limit.limit = 10000;
+	cr_assert_eq(limit_init(&w.limit), KOVA_OK);
+	for (unsigned ms = 0; ms < 100; ms++, w.now_us += 1000)
+		for (unsigned loop = 0; loop < 2; loop++)
+			for (;;) {
+				struct caller c = {.arrival_us = START - 10000 + next[loop],
+						   .flow = 7,
+						   .loop = loop};
+				struct turn_claim claim = claim_of(&c);
+
+				if (ask(&w, &claim, &wait_us) != TURN_TAKEN)
+					break;
+				next[loop] += 2;
+				n_served++;
+			}
+	cr_assert_geq(n_served, 950, "%lu", (unsigned long)n_served);
+	cr_assert(next[0] < next[1] + 400 && next[1] < next[0] + 400, "%lu, %lu",
+		  (unsigned long)next[0], (unsigned long)next[1]);
+}
