@@ -18,12 +18,14 @@
 
 #include "agent_run.h"
 #include "auth.h"
+#include "change_log.h"
 #include "conn.h"
 #include "control.h"
 #include "control_state.h"
 #include "event_kinds.h"
 #include "front_http.h"
 #include "front_resp.h"
+#include "gossip_service.h"
 #include "io/log.h"
 #include "io/redis_child.h"
 #include "listener.h"
@@ -44,9 +46,11 @@ struct agent_life {
 	enum agent_step step;
 	kova_status status;
 	struct edge_conf conf;
-	struct auth *auth;           /* the owner's; the other loops follow */
-	struct control *control;     /* likewise */
-	struct redis_child *child;   /* embedded mode */
+	struct auth *auth;             /* the owner's; the other loops follow */
+	struct control *control;       /* likewise */
+	struct redis_child *child;     /* embedded mode */
+	struct gossip_service *gossip; /* NULL: none */
+	struct change_log *changes;
 	struct publisher *publisher; /* NULL: there is no Kafka */
 	struct worker *workers;      /* an array; the first is the owner */
 	unsigned n_workers, n_open;
@@ -146,6 +150,24 @@ static void stop_listening(struct agent_life *l)
 	}
 }
 
+/* Others hear that it leaves; what comes from now on comes to nobody. */
+static void on_gossip_closed(void *data)
+{
+	struct agent_life *l = data;
+
+	if (--l->n_open == 0)
+		worker_close_engine(&l->workers[0], on_engine_closed, l);
+}
+
+static void stop_gossip(struct agent_life *l)
+{
+	if (l->gossip == NULL)
+		return;
+	l->n_open++;
+	gossip_service_close(l->gossip, on_gossip_closed, l);
+	l->gossip = l->workers[0].agent.gossip = NULL;
+}
+
 static void stop(struct agent_life *l)
 {
 	bool running = l->step == AGENT_RUNNING;
@@ -161,6 +183,7 @@ static void stop(struct agent_life *l)
 	if (l->publisher != NULL)
 		publisher_stop(l->publisher);
 	l->n_open = l->n_workers;
+	stop_gossip(l);
 	for (unsigned i = 0; i < l->n_workers; i++)
 		worker_drain(&l->workers[i], running, on_worker_closed, l);
 }
@@ -182,6 +205,8 @@ static void warn_of_restart(const struct edge_conf *was, const struct edge_conf 
 	warn_if_changed("listen.resp", was->listen_resp, is->listen_resp);
 	warn_if_changed("listen.http", was->listen_http, is->listen_http);
 	warn_if_changed("listen.unix", was->listen_unix, is->listen_unix);
+	warn_if_changed("gossip.listen", was->gossip.listen, is->gossip.listen);
+	warn_if_changed("gossip.advertise", was->gossip.advertise, is->gossip.advertise);
 	warn_if_changed("state_dir", was->state_dir, is->state_dir);
 	warn_if_changed("redis.url", was->redis.url, is->redis.url);
 	warn_if_changed("redis.master", was->redis.master, is->redis.master);
@@ -266,6 +291,25 @@ static void on_reloaded(kova_status status, const struct control_error *error, v
 	tour_start(&l->reload.tour, &l->workers[0].agent, visit_follow, on_followed);
 }
 
+/* The secrets; and a node whose clock is off takes no changes, from its file as little as from elsewhere. */
+static bool gossip_reload(struct agent_life *l, const struct edge_conf *conf)
+{
+	int64_t skew_ms;
+
+	if (l->gossip == NULL)
+		return true;
+	if (gossip_service_reload(l->gossip, conf->gossip.secret_file, &l->reload.errors) !=
+	    KOVA_OK)
+		return false;
+	if (!gossip_service_is_skewed(l->gossip, &skew_ms))
+		return true;
+	buf_printf(&l->reload.errors,
+		   "clock_skew: this node's clock is %lld ms behind the median of its peers; it "
+		   "takes no changes until they agree\n",
+		   (long long)skew_ms);
+	return false;
+}
+
 /* In a thread: a large file takes its time, and verdicts go on meanwhile. */
 static void read_again(uv_work_t *work)
 {
@@ -302,7 +346,8 @@ static void on_read_again(uv_work_t *work, int cancelled)
 		reload_ended(l);
 		return;
 	}
-	bool tokens_ok = auth_reload(l->auth, conf->tokens_file, &l->reload.errors) == KOVA_OK;
+	bool tokens_ok = auth_reload(l->auth, conf->tokens_file, &l->reload.errors) == KOVA_OK &&
+			 gossip_reload(l, conf);
 
 	if (tokens_ok) {
 		warn_of_restart(&l->conf, conf);
@@ -380,10 +425,31 @@ static bool listen_on_unix(struct agent_life *l, int i, const char *path)
 	return listens;
 }
 
+static bool start_gossip(struct agent_life *l)
+{
+	struct buf error = {0};
+
+	if (l->conf.gossip.listen == NULL)
+		return true;
+	l->gossip = gossip_service_start(&l->workers[0].agent, &l->conf, l->control, &error);
+	l->workers[0].agent.gossip = l->gossip;
+	if (l->gossip == NULL) {
+		log_lines("cannot_listen", &error);
+		return false;
+	}
+	log_event(LOG_INFO, "listening", "ready for other nodes", LOG_TEXT_FIELD("front", "gossip"),
+		  LOG_TEXT_FIELD("address", gossip_service_address(l->gossip)));
+	return true;
+}
+
 static void open_fronts(struct agent_life *l)
 {
 	const struct edge_conf *conf = &l->conf;
 
+	if (!start_gossip(l)) {
+		fail(l, KOVA_EIO, "cannot listen", conf->gossip.listen);
+		return;
+	}
 	if (!listen_on(l, 0, conf->listen_resp, &front_resp) ||
 	    !listen_on(l, 1, conf->listen_http, &front_http) ||
 	    !listen_on_unix(l, 2, conf->listen_unix))
@@ -564,6 +630,15 @@ static bool make_workers(struct agent_life *l)
 	return true;
 }
 
+static void on_written(const struct control_written *list, size_t n, void *data)
+{
+	struct agent_life *l = data;
+
+	change_log_add(l->changes, list, n);
+	if (l->gossip != NULL)
+		gossip_service_written(l->gossip, list, n);
+}
+
 static void start(struct agent_life *l)
 {
 	const struct edge_conf *conf = &l->conf;
@@ -573,12 +648,20 @@ static void start(struct agent_life *l)
 		fail(l, KOVA_EIO, "the state directory can't be made", strerror(errno));
 		return;
 	}
-	l->control = control_new(conf->state_dir, conf->policies, conf->overrides, &error);
+	l->control =
+		control_new(conf->state_dir, conf->node, conf->policies, conf->overrides, &error);
 	if (l->control == NULL) {
 		fail(l, KOVA_ECONFIG, "the control plane did not start", error.text);
 		return;
 	}
 	l->workers[0].agent.control = l->control;
+	l->changes = l->workers[0].agent.changes = change_log_new(conf->state_dir);
+	if (l->changes == NULL) {
+		fail(l, KOVA_ENOMEM, "the control plane did not start",
+		     kova_status_text(KOVA_ENOMEM));
+		return;
+	}
+	control_on_written(l->control, on_written, l);
 	if (!start_publisher(l)) {
 		fail(l, KOVA_EIO, "there can be no client of Kafka", "see the lines before");
 		return;
@@ -609,6 +692,7 @@ static void release(struct agent_life *l)
 		auth_free(l->workers[i].agent.auth);
 	}
 	control_free(l->control);
+	change_log_free(l->changes);
 	auth_free(l->auth);
 	for (unsigned i = 0; l->workers != NULL && i < l->conf.threads; i++)
 		free(l->workers[i].sites);

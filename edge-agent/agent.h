@@ -14,9 +14,11 @@
 #include "request.h"
 
 struct auth;
+struct change_log;
 struct control;
 struct publisher;
 struct usage_feed;
+struct gossip_service;
 
 struct agent {
 	uv_loop_t *loop;
@@ -27,8 +29,10 @@ struct agent {
 	struct agent *owner;     /* NULL: itself */
 	struct edge_conf
 		conf; /* of the file as it was at the start; texts are shared, and never change */
-	struct auth *auth;       /* tokens and their scopes */
-	struct control *control; /* of other loops than the owner: a replica */
+	struct auth *auth;             /* tokens and their scopes */
+	struct gossip_service *gossip; /* the owner's; NULL: none */
+	struct change_log *changes;    /* the owner's */
+	struct control *control;       /* of other loops than the owner: a replica */
 	struct engine *engine;
 	struct usage_feed *feed;     /* NULL: there is no Kafka */
 	struct publisher *publisher; /* the owner's; NULL: there is no Kafka */

@@ -35,7 +35,7 @@ static uint64_t wall_ms(void)
 
 /* ---- Loads of the file ---- */
 
-static kova_status load_merge(struct control_load *load)
+static kova_status load_file(struct control_load *load)
 {
 	struct conf_reader r = {0};
 	struct rule_set rules;
@@ -47,23 +47,75 @@ static kova_status load_merge(struct control_load *load)
 	}
 	if (status == KOVA_OK) {
 		status = control_state_merge(load->base, &rules, load->policies, load->overrides,
-					     &load->clock, wall_ms(), &load->next, &load->changed);
+					     slice_of(load->node), &load->clock, wall_ms(),
+					     &load->next, &load->changed);
 		rule_set_release(&rules);
 	}
 	return status == KOVA_OK ? KOVA_OK : fail_memory(&load->error);
 }
 
+/* The clock goes on from what it hears; how far ahead that may be, gossip has judged. */
+static void hear(struct hlc *clock, struct control_item *const *items, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		(void)hlc_hear(clock, items[i]->version, hlc_ms(items[i]->version), 0);
+}
+
+static kova_status load_items(struct control_load *load)
+{
+	load->changed = !load->few;
+	hear(&load->clock, load->items, load->n_items);
+	if (control_state_take(load->base, load->items, load->n_items, &load->next) == KOVA_OK)
+		return KOVA_OK;
+	return fail_memory(&load->error);
+}
+
+/* What load->next has that load->base has not, and the other way round. */
+static kova_status find_writes(struct control_load *load)
+{
+	const struct control_state *base = load->base, *next = load->next;
+
+	load->written = malloc((base->n_items + next->n_items + 1) * sizeof *load->written);
+	if (load->written == NULL)
+		return fail_memory(&load->error);
+	for (size_t i = 0; i < next->n_items; i++) {
+		struct control_item *item = next->items[i];
+		struct control_item *was = control_state_find(base, item->id);
+
+		if (was == NULL || (was != item && !control_item_is_same_write(was, item)))
+			load->written[load->n_written++] = (struct control_written){item, was};
+	}
+	for (size_t i = 0; i < base->n_items; i++)
+		if (control_state_find(next, base->items[i]->id) == NULL)
+			load->written[load->n_written++] =
+				(struct control_written){NULL, base->items[i]};
+	return KOVA_OK;
+}
+
+static kova_status load_make(struct control_load *load)
+{
+	kova_status status = load->policies != NULL ? load_file(load) : load_items(load);
+
+	return status == KOVA_OK ? find_writes(load) : status;
+}
+
+void control_load_release(struct control_load *load)
+{
+	control_state_unref(load->next);
+	free(load->written);
+	load->next = NULL;
+	load->written = NULL;
+	load->n_written = 0;
+}
+
 kova_status control_load_run(struct control_load *load)
 {
-	kova_status status = load_merge(load);
+	kova_status status = load_make(load);
 
-	if (status != KOVA_OK || !load->changed)
-		return status;
-	status = control_store_prepare(load->path, load->next, &load->error);
-	if (status != KOVA_OK) {
-		control_state_unref(load->next);
-		load->next = NULL;
-	}
+	if (status == KOVA_OK && load->changed)
+		status = control_store_prepare(load->path, load->next, &load->error);
+	if (status != KOVA_OK)
+		control_load_release(load);
 	return status;
 }
 
@@ -77,36 +129,98 @@ static void swap_state(struct control *c, struct control_state **state)
 		c->changed(c->changed_data);
 }
 
+static void tell_of_write(const struct control *c, const struct control_item *before,
+			  const struct control_item *after)
+{
+	struct slice key = {after->id.ptr + 1, after->id.len - 1};
+	struct slice policy = slice_cut(&key, '\0');
+	enum control_kind kind = control_item_kind(after);
+	const struct control_write w = {
+		.kind = kind == CONTROL_POLICY ? "policy" : "override",
+		.policy = policy,
+		.key = kind == CONTROL_KEY ? key : (struct slice){0},
+		.prefix = kind == CONTROL_PREFIX ? key : (struct slice){0},
+		.who = after->who,
+		.before = before != NULL ? before->text : (struct slice){0},
+		.after = after->text,
+	};
+
+	if (c->wrote != NULL)
+		c->wrote(&w, c->wrote_data);
+}
+
+static void tell(struct control *c, const struct control_written *list, size_t n)
+{
+	if (c->written != NULL)
+		c->written(list, n, c->written_data);
+}
+
+/* Appends the writes of `load` to the journal: cheaper than a new control.json while they are few. */
+static kova_status append_writes(struct control *c, struct control_load *load)
+{
+	struct control_item **items = malloc((load->n_written + 1) * sizeof *items);
+	kova_status status = KOVA_OK;
+
+	if (items == NULL)
+		return fail_memory(&load->error);
+	for (size_t i = 0; i < load->n_written; i++)
+		items[i] = load->written[i].item;
+	if (load->n_written > 0)
+		status = control_store_append(&c->store, items, load->n_written, &load->error);
+	free(items);
+	return status;
+}
+
 kova_status control_load_commit(struct control *c, struct control_load *load)
 {
-	if (load->changed) {
-		kova_status status = control_store_commit(&c->store, &load->error);
+	kova_status status = KOVA_OK;
 
-		if (status != KOVA_OK)
-			return status;
-	}
+	if (load->changed)
+		status = control_store_commit(&c->store, &load->error);
+	else if (load->few)
+		status = append_writes(c, load);
+	if (status != KOVA_OK)
+		return status;
 	c->clock = load->clock;
 	swap_state(c, &load->next);
+	tell(c, load->written, load->n_written);
+	for (size_t i = 0; i < load->n_written && load->policies != NULL; i++) {
+		const struct control_written *w = &load->written[i];
+
+		if (w->item != NULL && w->item->version > 0)
+			tell_of_write(c, w->was, w->item);
+	}
 	return KOVA_OK;
+}
+
+/* As control_reload(), into *load, which is to be released. */
+static kova_status reload(struct control *c, const json_t *policies, const json_t *overrides,
+			  struct control_load *load, struct control_error *ret_error)
+{
+	*load = (struct control_load){.policies = policies,
+				      .overrides = overrides,
+				      .node = c->node,
+				      .path = c->store.path,
+				      .base = c->state,
+				      .clock = c->clock};
+
+	assert(!c->reloading);
+	kova_status status = control_load_run(load);
+
+	if (status == KOVA_OK)
+		status = control_load_commit(c, load);
+	if (status != KOVA_OK)
+		*ret_error = load->error;
+	return status;
 }
 
 kova_status control_reload(struct control *c, const json_t *policies, const json_t *overrides,
 			   struct control_error *ret_error)
 {
-	struct control_load load = {.policies = policies,
-				    .overrides = overrides,
-				    .path = c->store.path,
-				    .base = c->state,
-				    .clock = c->clock};
+	struct control_load load;
+	kova_status status = reload(c, policies, overrides, &load, ret_error);
 
-	assert(!c->reloading);
-	kova_status status = control_load_run(&load);
-
-	if (status == KOVA_OK)
-		status = control_load_commit(c, &load);
-	if (status != KOVA_OK)
-		*ret_error = load.error;
-	control_state_unref(load.next);
+	control_load_release(&load);
 	return status;
 }
 
@@ -120,21 +234,25 @@ static void clock_set(struct control *c)
 			c->clock.last = c->state->items[i]->version;
 }
 
-struct control *control_new(const char *state_dir, const json_t *policies, const json_t *overrides,
-			    struct control_error *ret_error)
+struct control *control_new(const char *state_dir, const char *node, const json_t *policies,
+			    const json_t *overrides, struct control_error *ret_error)
 {
 	struct control *c = calloc(1, sizeof *c);
 
-	if (c == NULL) {
+	if (c != NULL)
+		c->node = strdup(node);
+	if (c == NULL || c->node == NULL) {
+		free(c);
 		(void)fail_memory(ret_error);
 		return NULL;
 	}
 	if (control_store_open(&c->store, state_dir, &c->state, ret_error) != KOVA_OK) {
+		free(c->node);
 		free(c);
 		return NULL;
 	}
 	clock_set(c);
-	if (control_reload(c, policies, overrides, ret_error) != KOVA_OK) {
+	if (reload(c, policies, overrides, &c->first, ret_error) != KOVA_OK) {
 		control_destroy(c);
 		return NULL;
 	}
@@ -169,8 +287,10 @@ void control_follow(struct control *replica, struct control_state *state)
 
 void control_destroy(struct control *c)
 {
+	control_load_release(&c->first);
 	control_state_unref(c->state);
 	control_store_close(&c->store);
+	free(c->node);
 	free(c);
 }
 
@@ -179,6 +299,7 @@ void control_free(struct control *c)
 	if (c == NULL)
 		return;
 	c->changed = NULL;
+	c->written = NULL;
 	if (c->jobs > 0)
 		c->closed = true;
 	else
@@ -196,7 +317,21 @@ void control_on_change(struct control *c, void (*changed)(void *data), void *dat
 	c->changed_data = data;
 }
 
-/* ---- Administration ---- */
+void control_on_written(struct control *c, control_writes *written, void *data)
+{
+	c->written = written;
+	c->written_data = data;
+	if (written != NULL)
+		tell(c, c->first.written, c->first.n_written);
+	control_load_release(&c->first);
+}
+
+bool control_is_busy(const struct control *c)
+{
+	return c->reloading;
+}
+
+/* ---- Changes ---- */
 
 /* A long journal is folded into a new control.json. A failure changes nothing: it is tried at the next change. */
 static void journal_fold(struct control *c)
@@ -212,14 +347,17 @@ static void journal_fold(struct control *c)
 
 static kova_status apply(struct control *c, struct control_item *item, struct control_error *e)
 {
+	struct control_written write = {item, control_state_find(c->state, item->id)};
 	struct control_state *next;
 	kova_status status = control_state_with(c->state, item, &next);
 
 	if (status != KOVA_OK)
 		return fail_memory(e);
-	status = control_store_append(&c->store, item, e);
-	if (status == KOVA_OK)
+	status = control_store_append(&c->store, &item, 1, e);
+	if (status == KOVA_OK) {
 		swap_state(c, &next);
+		tell(c, &write, 1);
+	}
 	control_state_unref(next);
 	if (status == KOVA_OK)
 		journal_fold(c);
@@ -233,24 +371,23 @@ void control_on_write(struct control *c, void (*wrote)(const struct control_writ
 	c->wrote_data = data;
 }
 
-static void tell_of_write(const struct control *c, const struct control_item *before,
-			  const struct control_item *after)
+kova_status control_take(struct control *c, struct control_item *const *items, size_t n,
+			 struct control_error *ret_error)
 {
-	struct slice key = {after->id.ptr + 1, after->id.len - 1};
-	struct slice policy = slice_cut(&key, '\0');
-	enum control_kind kind = control_item_kind(after);
-	const struct control_write w = {
-		.kind = kind == CONTROL_POLICY ? "policy" : "override",
-		.policy = policy,
-		.key = kind == CONTROL_KEY ? key : (struct slice){0},
-		.prefix = kind == CONTROL_PREFIX ? key : (struct slice){0},
-		.who = after->who,
-		.before = before != NULL ? before->text : (struct slice){0},
-		.after = after->text,
-	};
+	struct control_load load = {
+		.items = items, .n_items = n, .few = true, .base = c->state, .clock = c->clock};
 
-	if (c->wrote != NULL)
-		c->wrote(&w, c->wrote_data);
+	assert(!c->reloading && !c->is_replica);
+	kova_status status = control_load_run(&load);
+
+	if (status == KOVA_OK && load.n_written > 0)
+		status = control_load_commit(c, &load);
+	if (status != KOVA_OK)
+		*ret_error = load.error;
+	control_load_release(&load);
+	if (status == KOVA_OK)
+		journal_fold(c);
+	return status;
 }
 
 /* Writes the item of these parts, stamped now by `who`; what the file said of it stays known. */
@@ -261,6 +398,7 @@ static kova_status change(struct control *c, struct control_item_parts *parts, c
 
 	assert(strlen(who) < CONTROL_WHO_MAX && !c->is_replica);
 	parts->who = slice_of(who);
+	parts->writer = slice_of(c->node);
 	parts->version = hlc_now(&c->clock, wall_ms());
 	parts->file_hash = known != NULL ? known->file_hash : 0;
 	struct control_item *item = control_item_new(parts);
@@ -326,6 +464,11 @@ static const char *misfit(const struct control *c, const struct policy *p)
 		return "scope `home` needs `regions` in the node's configuration: `scope` must be "
 		       "`region`";
 	return NULL;
+}
+
+const char *control_misfit(const struct control *c, const struct control_item *item)
+{
+	return item->policy != NULL ? misfit(c, &item->policy->policy) : NULL;
 }
 
 kova_status control_put_policy(struct control *c, struct slice name, const json_t *policy,
@@ -466,7 +609,7 @@ static json_t *list_items(const struct control *c, const char *name, bool polici
 	for (size_t i = 0; i < s->n_items; i++) {
 		const struct control_item *item = s->items[i];
 
-		if (control_item_is_deleted(item) ||
+		if (control_item_is_deleted(item) || item->unread ||
 		    (control_item_kind(item) == CONTROL_POLICY) != policies)
 			continue;
 		if (json_array_append_new(list, item_json(item)) != 0) {

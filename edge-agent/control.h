@@ -22,12 +22,13 @@ struct control_error {
 };
 
 /*
- * Loads what an earlier run left in `state_dir` (must exist), then merges the file's items
+ * The control plane of node `node` (copied: on the stamps of its writes). Loads what an earlier run left in `state_dir` (must
+ * exist), then merges the file's items
  * (`policies` and `overrides`: JSON arrays, already validated, borrowed) by the rules of the contract: an item that
  * changed since the last load of that file is a new write. NULL with *ret_error set on failure.
  */
-struct control *control_new(const char *state_dir, const json_t *policies, const json_t *overrides,
-			    struct control_error *ret_error);
+struct control *control_new(const char *state_dir, const char *node, const json_t *policies,
+			    const json_t *overrides, struct control_error *ret_error);
 void control_free(struct control *c);
 
 /* The catalogue in force; borrowed, valid until the loop turn ends: catalogue_ref() to keep it. */
@@ -46,7 +47,7 @@ void control_follow(struct control *replica, struct control_state *state);
 /* Called after each change of the catalogue. One listener: the engine. */
 void control_on_change(struct control *c, void (*changed)(void *data), void *data);
 
-/* A change that administration made, in force now. */
+/* A change that administration or a reload made here, in force now. */
 struct control_write {
 	const char *kind;         /* "policy", "override" */
 	struct slice policy;      /* its name, or that of the override's policy */
@@ -58,12 +59,26 @@ struct control_write {
 void control_on_write(struct control *c, void (*wrote)(const struct control_write *w, void *data),
 		      void *data);
 
+/* One write that is in force: `item` in place of `was`. NULL: there was none; there is none any more, not even a deletion. */
+struct control_item;
+struct control_written {
+	struct control_item *item, *was; /* borrowed */
+};
+typedef void control_writes(const struct control_written *list, size_t n, void *data);
+/*
+ * Called with the writes of each change, from the file, administration or gossip, when they are in force; at first, at once, with
+ * those that the start made. One listener; NULL: none.
+ */
+void control_on_written(struct control *c, control_writes *written, void *data);
+
 /* What this node has not: from now on administration can't put a policy that asks for it. */
 struct control_lacks {
 	bool replicas; /* of the store */
 	bool regions;
 };
 void control_refuse(struct control *c, struct control_lacks lacks);
+/* Why the policy `item` can't be in force here, or NULL. */
+const char *control_misfit(const struct control *c, const struct control_item *item);
 
 /* A reload of the file (SIGHUP). Changes all or nothing. */
 KOVA_MUST_CHECK kova_status control_reload(struct control *c, const json_t *policies,
@@ -73,11 +88,23 @@ KOVA_MUST_CHECK kova_status control_reload(struct control *c, const json_t *poli
 /*
  * As control_reload(), without holding up the loop: reading, merging and writing run in a thread of libuv's pool, only
  * the swap on the loop. `on_done` comes on the loop, once, unless control_free() comes first; its `error` is NULL when
- * the status is KOVA_OK. Changes by administration go on meanwhile. Not while another reload is in progress.
+ * the status is KOVA_OK. Changes by administration go on meanwhile. It waits for a take in progress; not
+ * while another reload is.
  */
 typedef void control_done(kova_status status, const struct control_error *error, void *data);
 void control_reload_async(struct control *c, uv_loop_t *loop, json_t *policies, json_t *overrides,
 			  control_done *on_done, void *data);
+
+/*
+ * What came by gossip: `items` (borrowed), of which those that are newer than what is there are put in force, all or
+ * nothing. The async form is for many, as control_reload_async(); its items stay until `on_done`. Neither while the control
+ * plane is busy with another load.
+ */
+KOVA_MUST_CHECK kova_status control_take(struct control *c, struct control_item *const *items,
+					 size_t n, struct control_error *ret_error);
+void control_take_async(struct control *c, uv_loop_t *loop, struct control_item *const *items,
+			size_t n, control_done *on_done, void *data);
+bool control_is_busy(const struct control *c);
 
 /*
  * Administration. `who` is `token:NAME` or `local`, at most 127 bytes. In force and persisted when they return KOVA_OK.

@@ -1,14 +1,11 @@
 #include "control_item.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/hash.h"
 #include "core/name.h"
 #include "io/buf_json.h"
-
-enum { FRAME_BEFORE = 20, FRAME_AFTER = 1, CHECKSUM_SEED = 0x6b6f7661 }; /* ["16 digits", … ] */
 
 void control_id_set(struct control_id *id, enum control_kind kind, struct slice policy,
 		    struct slice key)
@@ -51,7 +48,7 @@ static struct slice keep(char **at, struct slice s)
 
 struct control_item *control_item_new(const struct control_item_parts *parts)
 {
-	size_t len = parts->id.len + parts->text.len + parts->who.len;
+	size_t len = parts->id.len + parts->text.len + parts->who.len + parts->writer.len;
 	struct control_item *item = malloc(sizeof *item + len);
 
 	if (item == NULL)
@@ -60,11 +57,13 @@ struct control_item *control_item_new(const struct control_item_parts *parts)
 
 	*item = (struct control_item){.version = parts->version,
 				      .file_hash = parts->file_hash,
+				      .unread = parts->unread,
 				      .id_hash = control_id_hash(parts->id)};
 	atomic_init(&item->refs, 1);
 	item->id = keep(&at, parts->id);
 	item->text = keep(&at, parts->text);
 	item->who = keep(&at, parts->who);
+	item->writer = keep(&at, parts->writer);
 	if (parts->policy != NULL)
 		item->policy = policy_rule_ref(parts->policy);
 	if (parts->override != NULL)
@@ -74,9 +73,15 @@ struct control_item *control_item_new(const struct control_item_parts *parts)
 
 struct control_item_parts control_item_parts(const struct control_item *item)
 {
-	return (struct control_item_parts){item->id,      item->text,      item->who,
-					   item->version, item->file_hash, item->policy,
-					   item->override};
+	return (struct control_item_parts){.id = item->id,
+					   .text = item->text,
+					   .who = item->who,
+					   .writer = item->writer,
+					   .unread = item->unread,
+					   .version = item->version,
+					   .file_hash = item->file_hash,
+					   .policy = item->policy,
+					   .override = item->override};
 }
 
 struct control_item *control_item_ref(struct control_item *item)
@@ -106,80 +111,32 @@ char *control_item_text(const json_t *value)
 	return NULL;
 }
 
-/* ---- Records ---- */
+/* ---- What the text says ---- */
 
-void control_frame_write(struct slice object, struct buf *out)
+void control_item_shut(struct control_item *item)
 {
-	buf_printf(out, "[\"%016" PRIx64 "\",", hash_bytes(object, CHECKSUM_SEED));
-	buf_add_slice(out, object);
-	buf_add_text(out, "]\n");
+	policy_rule_unref(item->policy);
+	override_rule_unref(item->override);
+	item->policy = NULL;
+	item->override = NULL;
+	item->unread = true;
 }
 
-kova_status control_frame_read(struct slice line, struct slice *ret_object)
+bool control_item_is_same_write(const struct control_item *a, const struct control_item *b)
 {
-	char expected[FRAME_BEFORE + 1];
-
-	if (line.len <= FRAME_BEFORE + FRAME_AFTER || line.ptr[line.len - 1] != ']')
-		return KOVA_EPROTO;
-	struct slice object = {line.ptr + FRAME_BEFORE, line.len - FRAME_BEFORE - FRAME_AFTER};
-
-	snprintf(expected, sizeof expected, "[\"%016" PRIx64 "\",",
-		 hash_bytes(object, CHECKSUM_SEED));
-	if (memcmp(line.ptr, expected, FRAME_BEFORE) != 0)
-		return KOVA_EPROTO;
-	*ret_object = object;
-	return KOVA_OK;
+	return a->version == b->version && slice_equal(a->writer, b->writer) &&
+	       slice_equal(a->text, b->text) && slice_equal(a->who, b->who);
 }
 
-/* `s` as a JSON string: any bytes of valid UTF-8, which all text that came in as JSON is. */
-static void add_json_string(struct buf *out, struct slice s)
+void control_item_read(const void *item, struct gossip_item *ret_item)
 {
-	buf_add_text(out, "\"");
-	for (size_t i = 0; i < s.len; i++) {
-		unsigned char c = (unsigned char)s.ptr[i];
+	const struct control_item *i = item;
 
-		if (c < 0x20 || c == '"' || c == '\\')
-			buf_printf(out, "\\u%04x", c);
-		else
-			buf_add(out, &s.ptr[i], 1);
-	}
-	buf_add_text(out, "\"");
-}
-
-/* The id of a deleted item: as the item itself would name it. */
-static void add_id(struct buf *out, const struct control_item *item)
-{
-	enum control_kind kind = control_item_kind(item);
-	struct slice id = {item->id.ptr + 1, item->id.len - 1};
-	size_t policy = kind == CONTROL_POLICY ? id.len : strlen(id.ptr);
-
-	buf_add_text(out, kind == CONTROL_POLICY ? "{\"name\":" : "{\"policy\":");
-	add_json_string(out, (struct slice){id.ptr, policy});
-	if (kind != CONTROL_POLICY) {
-		buf_add_text(out, kind == CONTROL_KEY ? ",\"key\":" : ",\"prefix\":");
-		add_json_string(out, (struct slice){id.ptr + policy + 1, id.len - policy - 1});
-	}
-	buf_add_text(out, "}");
-}
-
-void control_record_write(const struct control_item *item, struct buf *out)
-{
-	struct buf object = {0};
-	bool deleted = control_item_is_deleted(item);
-
-	buf_printf(&object,
-		   "{\"version\":%" PRIu64 ",\"file\":\"%016" PRIx64 "\",\"who\":", item->version,
-		   item->file_hash);
-	add_json_string(&object, item->who);
-	buf_add_text(&object, deleted ? ",\"deleted\":" : ",\"item\":");
-	if (deleted)
-		add_id(&object, item);
-	else
-		buf_add_slice(&object, item->text);
-	buf_add_text(&object, "}");
-	control_frame_write(buf_slice(&object), out);
-	out->failed |= buf_failed(&object);
-	buf_release(&object);
+	*ret_item = (struct gossip_item){.id = i->id,
+					 .value = i->text,
+					 .who = i->who,
+					 .writer = i->writer,
+					 .stamp = i->version};
 }
 
 static struct slice string_member(const json_t *object, const char *name)
@@ -189,8 +146,7 @@ static struct slice string_member(const json_t *object, const char *name)
 	return (struct slice){json_string_value(s), json_string_length(s)};
 }
 
-/* The id that `value` (a whole item, or of a deleted one its names) says. */
-static bool read_id(const json_t *value, struct control_id *ret_id)
+bool control_id_of_json(const json_t *value, struct control_id *ret_id)
 {
 	struct slice name = string_member(value, "name"), policy = string_member(value, "policy");
 	struct slice key = string_member(value, "key"), prefix = string_member(value, "prefix");
@@ -208,9 +164,8 @@ static bool read_id(const json_t *value, struct control_id *ret_id)
 	return true;
 }
 
-/* Compiles `value` into the rule of its kind. KOVA_ECONFIG: what this version does not accept. */
-static kova_status read_rule(const json_t *value, enum control_kind kind,
-			     struct control_item_parts *parts)
+kova_status control_rule_read(const json_t *value, enum control_kind kind,
+			      struct control_item_parts *parts)
 {
 	struct conf_reader r = {0};
 
@@ -223,50 +178,62 @@ static kova_status read_rule(const json_t *value, enum control_kind kind,
 	return r.n_errors > 0 ? KOVA_ECONFIG : KOVA_ENOMEM;
 }
 
-static kova_status read_object(const json_t *object, struct control_item **ret_item)
+bool control_id_is_known(struct slice id)
 {
-	const json_t *value = json_object_get(object, "item");
-	const json_t *deleted = json_object_get(object, "deleted");
-	struct slice file = string_member(object, "file");
-	struct control_item_parts parts = {.who = string_member(object, "who")};
-	struct control_id id;
-	char *text = NULL;
-	kova_status status = KOVA_OK;
+	struct slice rest = slice_after(id, 1);
 
-	if (file.ptr == NULL || parts.who.ptr == NULL ||
-	    !read_id(value != NULL ? value : deleted, &id))
+	if (id.len == 0)
+		return false;
+	if (id.ptr[0] == CONTROL_POLICY)
+		return name_is_valid(rest);
+	if ((id.ptr[0] != CONTROL_KEY && id.ptr[0] != CONTROL_PREFIX) ||
+	    slice_index(rest, '\0') == rest.len)
+		return false;
+	return name_is_valid(slice_cut(&rest, '\0')) && rest.len <= REQUEST_KEY_MAX;
+}
+
+static bool is_printable(struct slice text)
+{
+	for (size_t i = 0; i < text.len; i++)
+		if (text.ptr[i] < 0x20 || text.ptr[i] > 0x7e)
+			return false;
+	return true;
+}
+
+/* Whether `said` is about what its id names, and if so the rule of it. KOVA_ECONFIG: it is nothing that we know. */
+static kova_status read_said(const struct gossip_item *said, struct control_item_parts *parts)
+{
+	json_t *json = json_loadb(said->value.ptr, said->value.len, JSON_ALLOW_NUL, NULL);
+	struct control_id id;
+	kova_status status = KOVA_ECONFIG;
+
+	if (json_is_object(json) && control_id_of_json(json, &id) &&
+	    slice_equal((struct slice){id.bytes, id.len}, said->id))
+		status = control_rule_read(json, (enum control_kind)id.bytes[0], parts);
+	json_decref(json);
+	return status;
+}
+
+kova_status control_item_of_gossip(const struct gossip_item *said, struct control_item **ret_item)
+{
+	struct control_item_parts parts = {.id = said->id,
+					   .text = said->value,
+					   .who = said->who,
+					   .writer = said->writer,
+					   .version = said->stamp};
+	kova_status status = control_id_is_known(said->id) ? KOVA_OK : KOVA_ECONFIG;
+
+	if (said->who.len >= CONTROL_WHO_MAX || !is_printable(said->who))
 		return KOVA_EPROTO;
-	parts.version = (uint64_t)json_integer_value(json_object_get(object, "version"));
-	parts.file_hash = strtoull(file.ptr, NULL, 16);
-	parts.id = (struct slice){id.bytes, id.len};
-	if (value != NULL) {
-		status = read_rule(value, (enum control_kind)id.bytes[0], &parts);
-		text = control_item_text(value);
-		parts.text = text != NULL ? slice_of(text) : (struct slice){0};
-		if (text == NULL)
-			status = KOVA_ENOMEM;
-	}
-	struct control_item *item = status == KOVA_OK ? control_item_new(&parts) : NULL;
+	if (status == KOVA_OK && said->value.len > 0)
+		status = read_said(said, &parts);
+	parts.unread = status == KOVA_ECONFIG;
+	struct control_item *item = status != KOVA_ENOMEM ? control_item_new(&parts) : NULL;
 
 	policy_rule_unref(parts.policy);
 	override_rule_unref(parts.override);
-	free(text);
 	if (item == NULL)
-		return status == KOVA_OK ? KOVA_ENOMEM : status;
+		return KOVA_ENOMEM;
 	*ret_item = item;
 	return KOVA_OK;
-}
-
-kova_status control_record_read(struct slice line, struct control_item **ret_item)
-{
-	struct slice object;
-	kova_status status = control_frame_read(line, &object);
-
-	if (status != KOVA_OK)
-		return status;
-	json_t *json = json_loadb(object.ptr, object.len, JSON_ALLOW_NUL, NULL);
-
-	status = json != NULL ? read_object(json, ret_item) : KOVA_EPROTO;
-	json_decref(json);
-	return status;
 }

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "core/buf.h"
+#include "core/gossip_wire.h"
 #include "core/request_bounds.h"
 #include "policy_rule.h"
 
@@ -28,11 +29,13 @@ struct control_item {
 	uint64_t
 		file_hash; /* of what the file said of it when it was loaded last; 0: it said nothing */
 	uint64_t id_hash;
+	bool unread; /* this version can't make a rule of its text: kept and passed on */
 	struct policy_rule *policy;     /* CONTROL_POLICY */
-	struct override_rule *override; /* CONTROL_KEY, CONTROL_PREFIX; both NULL: deleted */
-	struct slice id;                /* these three lie in `bytes` */
+	struct override_rule *override; /* CONTROL_KEY, CONTROL_PREFIX */
+	struct slice id;                /* these four lie in `bytes` */
 	struct slice text;              /* its JSON, compact, names sorted; empty: deleted */
 	struct slice who;
+	struct slice writer; /* the node that stamped it; empty with version 0 */
 	char bytes[];
 };
 
@@ -53,7 +56,8 @@ uint64_t control_id_hash(struct slice id);
 
 /* What a new item is made of. All is copied; the rules get references of their own. */
 struct control_item_parts {
-	struct slice id, text, who;
+	struct slice id, text, who, writer;
+	bool unread;
 	uint64_t version, file_hash;
 	struct policy_rule *policy;
 	struct override_rule *override;
@@ -66,9 +70,29 @@ struct control_item_parts control_item_parts(const struct control_item *item);
 struct control_item *control_item_ref(struct control_item *item);
 void control_item_unref(struct control_item *item); /* NULL is nothing */
 
+/* As gossip says it; slices of the item. */
+void control_item_read(const void *item, struct gossip_item *ret_item);
+/*
+ * What gossip said as an item; what this version does not understand is `unread`. KOVA_EPROTO: who wrote it can't be told;
+ * KOVA_ENOMEM.
+ */
+KOVA_MUST_CHECK kova_status control_item_of_gossip(const struct gossip_item *said,
+						   struct control_item **ret_item);
+/* Before others have it: it has no rule, as if it could not be read. */
+void control_item_shut(struct control_item *item);
+/* Whether both are the same write. */
+bool control_item_is_same_write(const struct control_item *a, const struct control_item *b);
+
 /* The text of an item's JSON as items keep it, owned: free(). NULL: out of memory. */
 char *control_item_text(const json_t *value);
 
+/* Whether it is an id of this version's kinds. */
+bool control_id_is_known(struct slice id);
+/* The id that `value` (a whole item, or of a deleted one its names) says. */
+bool control_id_of_json(const json_t *value, struct control_id *ret_id);
+/* Compiles `value` into the rule of its kind. KOVA_ECONFIG: what this version does not accept; KOVA_ENOMEM. */
+KOVA_MUST_CHECK kova_status control_rule_read(const json_t *value, enum control_kind kind,
+					      struct control_item_parts *parts);
 /* The id of an override or of a policy. */
 void control_id_of_policy(const struct policy_rule *rule, struct control_id *ret_id);
 void control_id_of_override(const struct override_rule *rule, struct control_id *ret_id);

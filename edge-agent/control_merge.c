@@ -9,6 +9,7 @@
 struct merge {
 	const struct control_state *base;
 	struct control_state *next;
+	struct slice node;
 	struct hlc *clock;
 	uint64_t now_ms;
 	bool changed;
@@ -47,6 +48,8 @@ static kova_status merge_item(struct merge *m, struct control_item_parts *said)
 	}
 	said->who = SLICE("file");
 	said->version = m->base->file_loaded ? hlc_now(m->clock, m->now_ms) : 0;
+	if (said->version > 0)
+		said->writer = m->node;
 	return put_new(m, said);
 }
 
@@ -74,6 +77,8 @@ static kova_status merge_absent(struct merge *m, struct control_item *known)
 		parts.policy = NULL;
 		parts.override = NULL;
 		parts.who = SLICE("file");
+		parts.writer = m->node;
+		parts.unread = false;
 		parts.version = hlc_now(m->clock, m->now_ms);
 	}
 	return put_new(m, &parts);
@@ -127,11 +132,11 @@ static kova_status merge_rest(struct merge *m)
 }
 
 kova_status control_state_merge(const struct control_state *base, const struct rule_set *rules,
-				const json_t *policies, const json_t *overrides, struct hlc *clock,
-				uint64_t now_ms, struct control_state **ret_state,
-				bool *ret_changed)
+				const json_t *policies, const json_t *overrides, struct slice node,
+				struct hlc *clock, uint64_t now_ms,
+				struct control_state **ret_state, bool *ret_changed)
 {
-	struct merge m = {.base = base, .clock = clock, .now_ms = now_ms};
+	struct merge m = {.base = base, .node = node, .clock = clock, .now_ms = now_ms};
 
 	m.next = control_state_new(rules->n_policies + rules->n_overrides + base->n_items);
 	if (m.next == NULL)

@@ -5,6 +5,23 @@
 #include "control_state.h"
 #include "control_store.h"
 
+/* One load of the file, or of what came by gossip, to the state that is to be in force. */
+struct control_load {
+	const json_t *policies, *overrides; /* borrowed; NULL: what came */
+	struct control_item *const *items;  /* borrowed: what came */
+	size_t n_items;
+	const char *node;
+	const char *path;                /* of control.json */
+	struct control_state *base;      /* borrowed */
+	struct hlc clock;                /* a copy, to be taken over with the state */
+	struct control_state *next;      /* the result */
+	bool few;                        /* writes go to the journal, not to a new control.json */
+	bool changed;                    /* control.json.tmp was written */
+	struct control_written *written; /* owned; items belong to the states */
+	size_t n_written;
+	struct control_error error;
+};
+
 struct control {
 	struct control_state *state; /* in force */
 	struct control_store store;
@@ -13,22 +30,16 @@ struct control {
 	void *changed_data;
 	void (*wrote)(const struct control_write *w, void *data);
 	void *wrote_data;
+	control_writes *written;
+	void *written_data;
+	struct control_load first;  /* what the start wrote; told to the first listener */
+	char *node;                 /* owned; NULL of a replica */
 	struct control_lacks lacks; /* see control_refuse() */
 	bool is_replica;            /* another loop's: takes no changes, has no store */
 	bool reloading;             /* a job of control_reload.c builds the next state */
+	struct reload_job *waiting; /* for that job's end; NULL: none */
 	unsigned jobs;              /* jobs that have not ended */
 	bool closed; /* control_free() was called while there were: the last one frees it */
-};
-
-/* One load of the file, from its JSON to the state that is to be in force. */
-struct control_load {
-	const json_t *policies, *overrides; /* borrowed */
-	const char *path;                   /* of control.json */
-	struct control_state *base;         /* borrowed */
-	struct hlc clock;                   /* a copy, to be taken over with the state */
-	struct control_state *next;         /* the result */
-	bool changed;                       /* control.json.tmp was written */
-	struct control_error error;
 };
 
 /* Any thread. KOVA_ECONFIG, KOVA_EIO, KOVA_ENOMEM with load->error set. */
@@ -36,5 +47,7 @@ KOVA_MUST_CHECK kova_status control_load_run(struct control_load *load);
 
 /* Puts load->next in force, and sets it to the state that was. */
 KOVA_MUST_CHECK kova_status control_load_commit(struct control *c, struct control_load *load);
+/* Frees what a load has made; what it borrowed stays. Any thread. */
+void control_load_release(struct control_load *load);
 
 void control_destroy(struct control *c);

@@ -1,5 +1,5 @@
 /*
- * A reload beside the loop. The happy path: on_work() builds and writes the next state from the one in force, in a
+ * A reload, or a take of much that came by gossip, beside the loop. The happy path: on_work() builds and writes the next state from the one in force, in a
  * thread; on_built() swaps it in on the loop and tells the caller; on_free_work() frees what is left, again in a
  * thread, for that takes time too; on_freed() ends. If administration changed the state meanwhile, on_built() goes
  * back to on_work() with the new one, at last on the loop itself. If control_free() came meanwhile, the
@@ -11,7 +11,7 @@
 #include "control_own.h"
 #include "io/atomic_file.h"
 
-enum { ATTEMPTS_MAX = 3 };
+enum { ATTEMPTS_MAX = 3, FEW = 64 /* writes that go to the journal */ };
 
 struct reload_job {
 	uv_work_t work;
@@ -37,7 +37,7 @@ static void on_free_work(uv_work_t *work)
 	struct reload_job *job = work->data;
 
 	control_state_unref(job->load.base);
-	control_state_unref(job->load.next);
+	control_load_release(&job->load);
 	json_decref(job->policies);
 	json_decref(job->overrides);
 }
@@ -60,8 +60,7 @@ static void job_discard(struct reload_job *job)
 		return;
 	if (job->load.changed)
 		atomic_file_abort(job->c->store.path);
-	control_state_unref(job->load.next);
-	job->load.next = NULL;
+	control_load_release(&job->load);
 }
 
 /* The state in force as the base of the next attempt. */
@@ -74,6 +73,19 @@ static void job_rebase(struct reload_job *job)
 	job->attempts++;
 }
 
+static void job_begin(struct reload_job *job);
+
+/* One that waited for this one's end. */
+static void next_begin(struct control *c)
+{
+	struct reload_job *next = c->waiting;
+
+	if (next == NULL || c->reloading)
+		return;
+	c->waiting = NULL;
+	job_begin(next);
+}
+
 static void job_end(struct reload_job *job)
 {
 	bool done = job->status == KOVA_OK;
@@ -81,6 +93,7 @@ static void job_end(struct reload_job *job)
 	job->c->reloading = false;
 	if (!job->c->closed)
 		job->on_done(job->status, done ? NULL : &job->load.error, job->data);
+	next_begin(job->c);
 	int r = uv_queue_work(job->loop, &job->work, on_free_work, on_freed);
 
 	assert(r == 0); /* fails only without a callback */
@@ -112,33 +125,66 @@ static void on_built(uv_work_t *work, int status)
 	job_end(job);
 }
 
-void control_reload_async(struct control *c, uv_loop_t *loop, json_t *policies, json_t *overrides,
-			  control_done *on_done, void *data)
+static void job_begin(struct reload_job *job)
 {
-	struct reload_job *job = calloc(1, sizeof *job);
+	struct control *c = job->c;
 
-	assert(!c->reloading);
+	c->reloading = true;
+	job->load.path = c->store.path;
+	job->load.node = c->node;
+	job->load.base = control_state_ref(c->state);
+	job->load.clock = c->clock;
+	int r = uv_queue_work(job->loop, &job->work, on_work, on_built);
+
+	assert(r == 0);
+}
+
+/* Takes over the references to the JSON. */
+static void job_start(struct control *c, const struct reload_job *parts)
+{
+	struct reload_job *job = malloc(sizeof *job);
+
 	if (job == NULL) {
 		struct control_error error = {"out of memory"};
 
-		on_done(KOVA_ENOMEM, &error, data);
+		json_decref(parts->policies);
+		json_decref(parts->overrides);
+		parts->on_done(KOVA_ENOMEM, &error, parts->data);
 		return;
 	}
-	c->reloading = true;
-	c->jobs++;
-	*job = (struct reload_job){.c = c,
-				   .loop = loop,
-				   .policies = json_incref(policies),
-				   .overrides = json_incref(overrides),
-				   .on_done = on_done,
-				   .data = data};
+	*job = *parts;
+	job->c = c;
 	job->work.data = job;
-	job->load = (struct control_load){.policies = policies,
-					  .overrides = overrides,
-					  .path = c->store.path,
-					  .base = control_state_ref(c->state),
-					  .clock = c->clock};
-	int r = uv_queue_work(loop, &job->work, on_work, on_built);
+	c->jobs++;
+	if (!c->reloading) {
+		job_begin(job);
+		return;
+	}
+	assert(c->waiting == NULL);
+	c->waiting = job;
+}
 
-	assert(r == 0);
+void control_reload_async(struct control *c, uv_loop_t *loop, json_t *policies, json_t *overrides,
+			  control_done *on_done, void *data)
+{
+	const struct reload_job parts = {.loop = loop,
+					 .policies = json_incref(policies),
+					 .overrides = json_incref(overrides),
+					 .load = {.policies = policies, .overrides = overrides},
+					 .on_done = on_done,
+					 .data = data};
+
+	job_start(c, &parts);
+}
+
+void control_take_async(struct control *c, uv_loop_t *loop, struct control_item *const *items,
+			size_t n, control_done *on_done, void *data)
+{
+	bool few = n <= FEW && !control_store_is_long(&c->store);
+	const struct reload_job parts = {.loop = loop,
+					 .load = {.items = items, .n_items = n, .few = few},
+					 .on_done = on_done,
+					 .data = data};
+
+	job_start(c, &parts);
 }

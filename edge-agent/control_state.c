@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "catalogue_build.h"
+#include "core/gossip_items.h"
 #include "core/hash.h"
 
 struct control_state *control_state_new(size_t room)
@@ -126,9 +127,9 @@ kova_status control_state_finish(struct control_state *s)
 }
 
 /* A state with the items of `base` that can still be put into. */
-static struct control_state *state_copy(const struct control_state *base)
+static struct control_state *state_copy(const struct control_state *base, size_t more)
 {
-	struct control_state *s = control_state_new(base->n_items + 1);
+	struct control_state *s = control_state_new(base->n_items + more);
 
 	if (s == NULL)
 		return NULL;
@@ -144,7 +145,7 @@ static struct control_state *state_copy(const struct control_state *base)
 kova_status control_state_with(const struct control_state *base, struct control_item *item,
 			       struct control_state **ret_state)
 {
-	struct control_state *s = state_copy(base);
+	struct control_state *s = state_copy(base, 1);
 
 	if (s == NULL)
 		return KOVA_ENOMEM;
@@ -152,6 +153,54 @@ kova_status control_state_with(const struct control_state *base, struct control_
 	    control_state_finish(s) != KOVA_OK) {
 		control_state_unref(s);
 		return KOVA_ENOMEM;
+	}
+	*ret_state = s;
+	return KOVA_OK;
+}
+
+/* `item` as it is put in place of `known` (NULL: nothing is): with what else is known of it. NULL: out of memory. */
+static struct control_item *taken(struct control_item *item, const struct control_item *known)
+{
+	struct control_item_parts parts = control_item_parts(item);
+
+	if (known == NULL || (known->file_hash == 0 && !item->unread))
+		return control_item_ref(item);
+	parts.file_hash = known->file_hash;
+	if (item->unread && !control_item_is_deleted(item)) {
+		parts.policy = known->policy;
+		parts.override = known->override;
+	}
+	return control_item_new(&parts);
+}
+
+static kova_status take_one(struct control_state *s, struct control_item *item)
+{
+	const struct control_item *known = control_state_find(s, item->id);
+	struct gossip_item said, was;
+
+	control_item_read(item, &said);
+	if (known != NULL)
+		control_item_read(known, &was);
+	if (known != NULL && gossip_item_compare(&said, &was) <= 0)
+		return KOVA_OK;
+	struct control_item *put = taken(item, known);
+
+	return put != NULL ? control_state_put(s, put) : KOVA_ENOMEM;
+}
+
+kova_status control_state_take(const struct control_state *base, struct control_item *const *items,
+			       size_t n, struct control_state **ret_state)
+{
+	struct control_state *s = state_copy(base, n);
+	kova_status status = s != NULL ? KOVA_OK : KOVA_ENOMEM;
+
+	for (size_t i = 0; i < n && status == KOVA_OK; i++)
+		status = take_one(s, items[i]);
+	if (status == KOVA_OK)
+		status = control_state_finish(s);
+	if (status != KOVA_OK) {
+		control_state_unref(s);
+		return status;
 	}
 	*ret_state = s;
 	return KOVA_OK;

@@ -42,13 +42,21 @@ KOVA_MUST_CHECK kova_status control_state_with(const struct control_state *base,
 					       struct control_state **ret_state);
 
 /*
+ * The state after `base` with those of the `n` items (borrowed) put that are newer than what is there, by the order of writes of
+ * gossip (core/gossip_items.h). What the file said of an item stays known; of one that is unread, the rule that was in force.
+ */
+KOVA_MUST_CHECK kova_status control_state_take(const struct control_state *base,
+					       struct control_item *const *items, size_t n,
+					       struct control_state **ret_state);
+
+/*
  * The state after a load of the file: an item that differs from what the file said at the last load is a
- * new write by `file`, stamped by `clock` (0 when no load is remembered, and then everything that is there wins); an item
+ * new write by `file` on `node`, stamped by `clock` (0 when no load is remembered, and then everything that is there wins); an item
  * that the file no longer has is deleted by it; all else is left alone. *ret_changed: whether it differs from `base`.
  */
 KOVA_MUST_CHECK kova_status control_state_merge(const struct control_state *base,
 						const struct rule_set *rules,
 						const json_t *policies, const json_t *overrides,
-						struct hlc *clock, uint64_t now_ms,
-						struct control_state **ret_state,
+						struct slice node, struct hlc *clock,
+						uint64_t now_ms, struct control_state **ret_state,
 						bool *ret_changed);

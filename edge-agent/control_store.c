@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/gossip_items.h"
 #include "io/atomic_file.h"
 #include "io/file.h"
 
@@ -54,8 +55,12 @@ static kova_status record_put(struct slice line, struct control_state *s)
 	if (status != KOVA_OK)
 		return status;
 	const struct control_item *known = control_state_find(s, item->id);
+	struct gossip_item said, was;
 
-	if (known == NULL || item->version > known->version)
+	control_item_read(item, &said);
+	if (known != NULL)
+		control_item_read(known, &was);
+	if (known == NULL || gossip_item_compare(&said, &was) > 0)
 		return control_state_put(s, item);
 	control_item_unref(item);
 	return KOVA_OK;
@@ -237,13 +242,14 @@ static bool journal_write(struct control_store *store, struct slice record)
 	return false;
 }
 
-kova_status control_store_append(struct control_store *store, const struct control_item *item,
-				 struct control_error *ret_error)
+kova_status control_store_append(struct control_store *store, struct control_item *const *items,
+				 size_t n, struct control_error *ret_error)
 {
 	struct buf record = {0};
 	kova_status status = KOVA_OK;
 
-	control_record_write(item, &record);
+	for (size_t i = 0; i < n; i++)
+		control_record_write(items[i], &record);
 	if (buf_failed(&record)) {
 		say(ret_error, "%s", kova_status_text(KOVA_ENOMEM));
 		status = KOVA_ENOMEM;

@@ -28,9 +28,9 @@ KOVA_MUST_CHECK kova_status control_store_open(struct control_store *store, cons
 					       struct control_error *ret_error);
 void control_store_close(struct control_store *store);
 
-/* Appends one change to the journal and syncs it. KOVA_EIO: nothing was appended. */
+/* Appends changes to the journal and syncs it. KOVA_EIO: nothing was appended. */
 KOVA_MUST_CHECK kova_status control_store_append(struct control_store *store,
-						 const struct control_item *item,
+						 struct control_item *const *items, size_t n,
 						 struct control_error *ret_error);
 /* The journal is long enough that a new control.json pays. */
 bool control_store_is_long(const struct control_store *store);

@@ -4,7 +4,6 @@
  */
 #include "edge_conf.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,19 +21,12 @@ static const struct conf_path listen_path = {.key = "listen"};
 static const struct conf_path auth_path = {.key = "auth"};
 static const struct conf_path redis_path = {.key = "redis"};
 static const struct conf_path kafka_path = {.key = "kafka"};
+static const struct conf_path gossip_path = {.key = "gossip"};
 
 /* What can be bound: the listener looks up no names. */
 static bool host_is_bindable(struct slice host)
 {
-	char text[INET6_ADDRSTRLEN];
-	unsigned char bytes[16];
-
-	if (host.len >= sizeof text)
-		return false;
-	memcpy(text, host.ptr, host.len);
-	text[host.len] = '\0';
-	return strcmp(text, "localhost") == 0 || inet_pton(AF_INET, text, bytes) == 1 ||
-	       inet_pton(AF_INET6, text, bytes) == 1;
+	return slice_equal(host, SLICE("localhost")) || conf_host_is_ip(host);
 }
 
 static void listen_check(struct conf_reader *r, const struct edge_fields *f, const char *name,
@@ -69,6 +61,7 @@ static void fields_check(struct conf_reader *r, const struct edge_fields *f, con
 	unix_check(r, f->listen.unix_path);
 	redis_section_check(r, &redis_path, &f->redis);
 	kafka_conf_check(r, &kafka_path, &f->kafka, json_object_get(root, "kafka") != NULL);
+	gossip_section_check(r, &gossip_path, &f->gossip, f->insecure);
 }
 
 /* The tokens are read again when they are put in force; here, so that a check finds what is wrong. */
@@ -150,6 +143,8 @@ static void fill(struct conf_copier *c, const struct edge_fields *f, const json_
 		f->state_dir != NULL ? conf_copy_path(c, f->state_dir) : default_state_dir(c);
 	edge_regions_read(c, f, root, &conf->regions, &conf->redis);
 	kafka_conf_fill(c, &kafka_path, &f->kafka, &conf->kafka);
+	gossip_section_fill(c, &gossip_path, &f->gossip, json_object_get(root, "gossip") != NULL,
+			    &conf->gossip);
 	conf->redis.max_skew_ms = (uint64_t)f->clock.max_skew;
 	for (size_t i = 0; i < conf->regions.n; i++)
 		conf->regions.of[i].redis.max_skew_ms = conf->redis.max_skew_ms;
@@ -230,6 +225,7 @@ void edge_conf_release(struct edge_conf *conf)
 	redis_section_release(&conf->redis);
 	edge_regions_release(&conf->regions);
 	kafka_conf_release(&conf->kafka);
+	gossip_section_release(&conf->gossip);
 	free(conf->node);
 	free(conf->region);
 	free(conf->listen_resp);

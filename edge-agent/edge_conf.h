@@ -7,6 +7,7 @@
 #include "core/buf.h"
 #include "core/status.h"
 #include "edge_regions.h"
+#include "io/gossip_section.h"
 #include "io/kafka_conf.h"
 #include "io/redis_store.h"
 
@@ -22,6 +23,7 @@ struct edge_conf {
 	struct redis_conf redis; /* of its region */
 	struct edge_regions regions;
 	struct kafka_conf kafka;
+	struct gossip_section gossip;
 	json_t *policies, *overrides; /* arrays, checked; never NULL */
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "io/conf.h"
+#include "io/gossip_section.h"
 #include "io/kafka_conf.h"
 #include "io/redis_store.h"
 
@@ -35,6 +36,7 @@ struct edge_fields {
 	const char *state_dir;
 	struct redis_fields redis;
 	struct kafka_fields kafka;
+	struct gossip_fields gossip;
 	const json_t *regions; /* NULL: none */
 	int64_t regions_version;
 	const json_t *regions_before; /* NULL: none */

@@ -1,8 +1,13 @@
 /* What is known of the node, over HTTP: policies, overrides, members, home. */
+#include <stdlib.h>
+
+#include "change_log.h"
 #include "control.h"
 #include "core/keyspace.h"
 #include "core/quote.h"
+#include "gossip_service.h"
 #include "http_call.h"
+#include "tour.h"
 
 void handle_policies(struct http_call *c, const struct http_request *r)
 {
@@ -27,17 +32,84 @@ static json_t *own_address(const struct http_call *c)
 	return json_string(text);
 }
 
-void handle_members(struct http_call *c, const struct http_request *r)
+/* Without gossip. */
+static json_t *only_member(const struct http_call *c)
 {
 	const struct edge_conf *conf = &call_agent(c)->conf;
 
-	if (!call_query(c, r->query, NULL, 0))
+	return json_pack("{s:[{s:s?,s:s?,s:s,s:s,s:o,s:i,s:i}]}", "members", "node", conf->node,
+			 "region", conf->region, "role", "agent", "state", "alive", "address",
+			 own_address(c), "incarnation", 0, "skew_ms", 0);
+}
+
+/* What the owner's loop knows. */
+struct owner_errand {
+	struct tour tour; /* first */
+	struct call_errand errand;
+	uint64_t most;
+	bool asked;
+	json_t *answer;
+};
+
+static void visit_members(struct tour *t, struct agent *a)
+{
+	struct owner_errand *e = (struct owner_errand *)t;
+
+	if (a->gossip == NULL)
 		return;
-	call_answer_json(c, 200,
-			 json_pack("{s:[{s:s?,s:s?,s:s,s:s,s:o,s:i,s:i}]}", "members", "node",
-				   conf->node, "region", conf->region, "role", "agent", "state",
-				   "alive", "address", own_address(c), "incarnation", 0, "skew_ms",
-				   0));
+	e->asked = true;
+	e->answer = gossip_service_members(a->gossip);
+}
+
+static void visit_changes(struct tour *t, struct agent *a)
+{
+	struct owner_errand *e = (struct owner_errand *)t;
+
+	if (a->changes == NULL)
+		return;
+	e->asked = true;
+	e->answer = change_log_list(a->changes, e->most);
+}
+
+static void on_visited(struct tour *t)
+{
+	struct owner_errand *e = (struct owner_errand *)t;
+	struct http_call *c = call_errand_end(&e->errand);
+
+	if (c != NULL)
+		call_answer_json(c, 200, e->asked ? json_incref(e->answer) : only_member(c));
+	json_decref(e->answer);
+	free(e);
+}
+
+static void ask_owner(struct http_call *c, uint64_t most,
+		      void (*visit)(struct tour *t, struct agent *a))
+{
+	struct owner_errand *e = calloc(1, sizeof *e);
+
+	if (e == NULL) {
+		call_problem(c, 503, kova_status_text(KOVA_ENOMEM));
+		return;
+	}
+	e->most = most;
+	call_errand_begin(&e->errand, c);
+	tour_start(&e->tour, call_agent(c), visit, on_visited);
+}
+
+void handle_members(struct http_call *c, const struct http_request *r)
+{
+	if (call_query(c, r->query, NULL, 0))
+		ask_owner(c, 0, visit_members);
+}
+
+void handle_changes(struct http_call *c, const struct http_request *r)
+{
+	struct call_parameter p[] = {{.name = "limit"}};
+	uint64_t most = 100;
+
+	if (call_query(c, r->query, p, 1) &&
+	    (!p[0].given || call_integer(c, "`limit`", p[0].value, 1, CHANGE_LOG_MAX, &most)))
+		ask_owner(c, most, visit_changes);
 }
 
 /* ---- home ---- */

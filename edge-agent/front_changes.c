@@ -11,6 +11,7 @@
 
 #include "control.h"
 #include "control_state.h"
+#include "gossip_service.h"
 #include "http_call.h"
 #include "tour.h"
 
@@ -27,6 +28,8 @@ struct change {
 	char who[WHO_MAX];
 	json_t *body;                   /* owned; what is put */
 	struct slice name, key, prefix; /* in `bytes`; without ptr: not given */
+	bool skewed;                    /* our clock is off: refused */
+	int64_t skew_ms;
 	kova_status status;
 	struct control_error error;
 	struct control_state *state; /* referenced while it is on tour */
@@ -44,6 +47,14 @@ static void answer(struct http_call *c, const struct change *ch)
 {
 	const char *why = ch->error.text;
 
+	if (ch->skewed) {
+		call_problemf(
+			c, 503,
+			"clock_skew: the median of the other nodes' clocks is %lld ms ahead of "
+			"this node's; it takes no changes until they agree",
+			(long long)ch->skew_ms);
+		return;
+	}
 	switch (ch->status) {
 	case KOVA_OK:
 		if (is_put(ch))
@@ -136,7 +147,8 @@ static void change_make(struct change *ch)
 {
 	struct agent *owner = agent_owner(ch->home);
 
-	ch->status = apply(owner->control, ch);
+	ch->skewed = owner->gossip != NULL && gossip_service_is_skewed(owner->gossip, &ch->skew_ms);
+	ch->status = ch->skewed ? KOVA_ERANGE : apply(owner->control, ch);
 	if (ch->status != KOVA_OK) {
 		go_home(ch);
 		return;

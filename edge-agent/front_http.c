@@ -37,6 +37,7 @@ static void serve_start(struct http_call *c, const struct http_request *r)
 		"GET  /v1/check?policy=P&key=K\n"
 		"GET  /v1/policies    PUT, DELETE /v1/policies/{name}\n"
 		"GET  /v1/overrides   PUT, DELETE /v1/overrides\n"
+		"GET  /v1/changes\n"
 		"GET  /v1/members /v1/usage?policy=P&key=K /v1/home?key=K\n"
 		"GET  /healthz /readyz /metrics\n";
 
@@ -76,6 +77,7 @@ static const struct route routes[] = {
 	{METHOD_GET, PATH("/v1/overrides"), ADMIN, handle_overrides},
 	{METHOD_PUT, PATH("/v1/overrides"), ADMIN, handle_put_override},
 	{METHOD_DELETE, PATH("/v1/overrides"), ADMIN, handle_delete_override},
+	{METHOD_GET, PATH("/v1/changes"), ADMIN, handle_changes},
 	{METHOD_GET, PATH("/v1/members"), ANY_TOKEN, handle_members},
 	{METHOD_GET, PATH("/v1/usage"), ANY_TOKEN, handle_usage},
 	{METHOD_GET, PATH("/v1/home"), ANY_TOKEN, handle_home},

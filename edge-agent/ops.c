@@ -185,6 +185,8 @@ void ops_add(const struct agent *a, struct ops_totals *t)
 	if (a->ops.conns != NULL)
 		add_connections(t, a->ops.conns);
 	t->loop = a->index;
+	if (a->gossip != NULL)
+		gossip_service_numbers(a->gossip, &t->gossip);
 	if (t->policies != NULL)
 		policy_stats_each(add_policy, t);
 }

@@ -12,6 +12,7 @@
 #include "core/buf.h"
 #include "edge_regions.h"
 #include "engine_life.h"
+#include "gossip_service.h"
 #include "io/metrics.h"
 #include "io/redis_store.h"
 #include "policy_stats.h"
@@ -97,6 +98,7 @@ struct ops_totals {
 	struct conn_counters conns;
 	uint64_t connections, max_clients;
 	unsigned loop;                 /* the one that was added last */
+	struct gossip_numbers gossip;  /* the owner's */
 	struct ops_policies *policies; /* NULL: they are not asked for */
 };
 

@@ -247,13 +247,48 @@ static void collect_clock(struct metrics_writer *w, const void *totals)
 	const struct ops_totals *t = totals;
 
 	metrics_family(w, "kova_clock_skew_seconds", METRIC_GAUGE, "seconds",
-		       "A store's clock minus this agent's, as far as calls and answers tell.");
+		       "A store's or another node's clock minus this agent's, as far as calls and "
+		       "answers tell.");
 	for (unsigned i = 0; i < t->n_skew; i++) {
 		const struct metric_label label = {"peer", t->peer[i]};
 
 		if (t->skew[i].known)
 			metrics_sample(w, &label, 1, (double)t->skew[i].us / 1e6);
 	}
+	for (unsigned i = 0; i < t->gossip.n_peers; i++) {
+		const struct metric_label label = {"peer", t->gossip.peers[i].name};
+
+		metrics_sample(w, &label, 1, t->gossip.peers[i].skew_s);
+	}
+}
+
+static void collect_gossip(struct metrics_writer *w, const void *totals)
+{
+	const struct gossip_numbers *g = &((const struct ops_totals *)totals)->gossip;
+	const struct {
+		const char *state;
+		uint64_t n;
+	} members[] = {{"alive", g->alive}, {"suspect", g->suspect}, {"dead", g->dead}};
+
+	if (!g->on)
+		return;
+	metrics_family(w, "kova_gossip_rejected", METRIC_COUNTER, NULL,
+		       "Datagrams, streams and items that were refused.");
+	for (unsigned i = 0; i < GOSSIP_REJECTED_REASONS; i++) {
+		const struct metric_label label = {
+			"reason", gossip_rejection_label((enum gossip_rejection)i)};
+
+		metrics_sample(w, &label, 1, (double)g->rejected[i]);
+	}
+	metrics_family(w, "kova_gossip_members", METRIC_GAUGE, NULL,
+		       "Nodes that gossip, this one included.");
+	for (unsigned i = 0; i < 3; i++) {
+		const struct metric_label label = {"state", members[i].state};
+
+		metrics_sample(w, &label, 1, (double)members[i].n);
+	}
+	write_number(w, "kova_gossip_items", METRIC_GAUGE, NULL,
+		     "Policies, overrides and deletions that are known.", (double)g->items);
 }
 
 static void collect_latency(struct metrics_writer *w, const void *totals)
@@ -383,9 +418,9 @@ static void collect_connections(struct metrics_writer *w, const void *totals)
 void ops_metrics(const struct ops_totals *t, struct buf *out, bool openmetrics)
 {
 	static metrics_collector *const collectors[] = {
-		collect_build,   collect_policies,    collect_store, collect_engine,
-		collect_home,    collect_kafka,       collect_clock, collect_latency,
-		collect_process, collect_connections,
+		collect_build,   collect_policies, collect_store,       collect_engine,
+		collect_home,    collect_kafka,    collect_clock,       collect_gossip,
+		collect_latency, collect_process,  collect_connections,
 	};
 
 	metrics_write(out, openmetrics, collectors, sizeof collectors / sizeof collectors[0], t);

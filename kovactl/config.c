@@ -1,4 +1,4 @@
-/* kovactl config: checks a node's configuration by kova-agent itself; shows what is in force. */
+/* kovactl config: checks a node's configuration by kova-agent itself; shows what is in force, and what changed. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +9,7 @@
 #include "actions.h"
 #include "arguments.h"
 #include "command.h"
+#include "config_changes.h"
 #include "input.h"
 #include "output.h"
 #include "program.h"
@@ -17,10 +18,13 @@
 static const struct action actions[] = {
 	{"show", 0, 0, NULL},
 	{"check", 1, 1, "one file"},
+	{"log", 0, 0, NULL},
+	{"diff", 1, 1, "one version, as log lists it"},
+	{"rollback", 1, 1, "one version, as log lists it"},
 	{0},
 };
 
-enum { PATH_MAX_LEN = 4096 };
+enum { PATH_MAX_LEN = 4096, LOG_DEFAULT = 20, LOG_MOST = 1000 };
 
 /* ---- show ---- */
 
@@ -173,28 +177,69 @@ static int check(const struct session *s, const char *file)
 	return status;
 }
 
+static bool read_arguments(struct arguments *a, const char **words, size_t *n, uint64_t *most,
+			   bool *force)
+{
+	const char *value;
+	int id;
+
+	while ((id = arguments_next(a, &value)) != ARGUMENT_END) {
+		if (id == 'f')
+			*force = true;
+		else if (id == 'n' && !arguments_number(a, "--limit", value, 1, LOG_MOST, most))
+			return false;
+		else if (id == ARGUMENT_WORD && *n == 3)
+			arguments_error(a, "at most 2 words");
+		else if (id == ARGUMENT_WORD)
+			words[(*n)++] = value;
+	}
+	return !a->stopped;
+}
+
 static int run(struct session *s, struct arguments *a)
 {
 	const char *words[3];
-	size_t n;
+	uint64_t most = LOG_DEFAULT;
+	bool force = false;
+	size_t n = 0;
 
-	if (!arguments_words(a, words, 0, 3, &n))
+	if (!read_arguments(a, words, &n, &most, &force))
 		return a->status;
 	const struct action *action = actions_choose(a, actions, words, n);
 	if (action == NULL)
 		return a->status;
-	return strcmp(action->name, "check") == 0 ? check(s, words[1]) : show(s);
+	if (strcmp(action->name, "check") == 0)
+		return check(s, words[1]);
+	if (strcmp(action->name, "log") == 0)
+		return config_log(s, most);
+	if (strcmp(action->name, "diff") == 0)
+		return config_diff(s, words[1]);
+	if (strcmp(action->name, "rollback") == 0)
+		return config_rollback(s, words[1], force);
+	return show(s);
 }
+
+static const struct option_spec options[] = {
+	{'n', "limit", "N", "log: the last N changes, 20 by default, 1000 at most"},
+	{'f', "force", NULL, "rollback: also when it was changed again since"},
+	{0},
+};
 
 const struct command command_config = {
 	.name = "config",
-	.summary = "Check a configuration file, or show what is in force",
-	.usage = "[show]\ncheck FILE",
+	.summary = "Check a configuration file; show what is in force and what changed",
+	.usage = "[show]\ncheck FILE\nlog [--limit N]\ndiff VERSION\nrollback VERSION [--force]",
 	.details = "check: every error with FILE:LINE:COLUMN; exit status 0 valid, 1 not. Needs no "
 		   "agent running.\n"
 		   "show: the policies and overrides in force, as they can stand in a "
-		   "configuration file.",
+		   "configuration file.\n"
+		   "log: who changed what when, on whichever node; the agent keeps the last 1000.\n"
+		   "diff: what one change of the log did.\n"
+		   "rollback: puts back what was before it, as a new change.",
 	.examples = "kovactl config check /etc/kova/agent.json\n"
-		    "kovactl config show > policies.json",
+		    "kovactl config show > policies.json\n"
+		    "kovactl config log --limit 5\n"
+		    "kovactl config rollback 3658956853248000",
+	.options = options,
 	.run = run,
 };

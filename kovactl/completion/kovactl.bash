@@ -90,7 +90,7 @@ _kovactl() {
 			;;
 		override:1:*) list='list set delete' ;;
 		override:2:*) list=$(_kovactl_policies) ;;
-		config:1:*) list='show check' ;;
+		config:1:*) list='show check log diff rollback' ;;
 		help:1:*) list=$commands ;;
 		esac
 	fi

@@ -37,7 +37,7 @@ complete -c kovactl -n '__kovactl_words 1' -a usage -d 'How much of a key was ad
 complete -c kovactl -n '__kovactl_words 1' -a plan -d 'From a concurrency plan to a rate and a policy'
 complete -c kovactl -n '__kovactl_words 1' -a home -d 'The home region of a key'
 complete -c kovactl -n '__kovactl_words 1' -a members -d 'The agents and coordinators'
-complete -c kovactl -n '__kovactl_words 1' -a config -d 'Check a file, or show what is in force'
+complete -c kovactl -n '__kovactl_words 1' -a config -d 'Check a file; show what is in force and what changed'
 complete -c kovactl -n '__kovactl_words 1' -a doctor -d 'Check the agent and say what to do'
 
 complete -c kovactl -n '__kovactl_words 2 take peek wait watch usage' -a '(__kovactl_policies)' -d policy
@@ -46,8 +46,10 @@ complete -c kovactl -n '__kovactl_action policies show delete' -a '(__kovactl_po
 complete -c kovactl -n '__kovactl_action policies put' -F
 complete -c kovactl -n '__kovactl_words 2 override' -a 'list set delete'
 complete -c kovactl -n '__kovactl_words 3 override' -a '(__kovactl_policies)' -d policy
-complete -c kovactl -n '__kovactl_words 2 config' -a 'show check'
+complete -c kovactl -n '__kovactl_words 2 config' -a 'show check log diff rollback'
 complete -c kovactl -n '__kovactl_action config check' -F
+complete -c kovactl -n '__kovactl_action config log' -l limit -x -d 'The last so many changes'
+complete -c kovactl -n '__kovactl_action config rollback' -l force -d 'Also when it was changed again'
 
 complete -c kovactl -n '__kovactl_command take wait' -l cost -x -d 'How much to take'
 complete -c kovactl -n '__kovactl_command take' -l and -d 'Another pair POLICY KEY follows'

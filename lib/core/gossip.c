@@ -185,6 +185,15 @@ static struct gossip_member *random_member(struct gossip *g, const struct gossip
 	return NULL;
 }
 
+/* The number of a ping that leaves now. */
+static uint32_t ping_seq(struct gossip *g, struct gossip_time now)
+{
+	g->seq++;
+	g->pings[g->seq % PINGS].seq = g->seq;
+	g->pings[g->seq % PINGS].sent_ms = now.mono_ms;
+	return g->seq;
+}
+
 /* ---- Probes ---- */
 
 static uint64_t probe_timeout_ms(const struct gossip *g)
@@ -323,7 +332,7 @@ static void probe_turn(struct gossip *g, struct gossip_time now, struct gossip_o
 	g->probe_due_ms = now.mono_ms + (uint64_t)GOSSIP_PROBE_MS * (g->health + 1);
 	if (g->probe.target == NULL)
 		return;
-	g->probe.seq = ++g->seq;
+	g->probe.seq = ping_seq(g, now);
 	send_probe(g, now, out);
 }
 
@@ -361,7 +370,7 @@ static void ask_seed(struct gossip *g, struct gossip_time now, struct gossip_out
 		if (gossip_address_equal(seed, &g->self.address) ||
 		    gossip_members_at(&g->members, seed) != NULL)
 			continue;
-		send_plain(g, now, GOSSIP_PING, 0, seed, NULL, out);
+		send_plain(g, now, GOSSIP_PING, ping_seq(g, now), seed, NULL, out);
 		return;
 	}
 }
@@ -375,7 +384,7 @@ static void ask_dead(struct gossip *g, struct gossip_time now, struct gossip_out
 		struct gossip_member *m = g->members.list[(from + i) % n];
 
 		if (m->state == GOSSIP_DEAD) {
-			send_plain(g, now, GOSSIP_PING, 0, &m->address, m, out);
+			send_plain(g, now, GOSSIP_PING, ping_seq(g, now), &m->address, m, out);
 			return;
 		}
 	}
@@ -414,8 +423,23 @@ static void relay(struct gossip *g, struct gossip_time now, uint32_t seq,
 {
 	struct relay *r = &g->relays[g->next_relay++ % RELAYS];
 
-	*r = (struct relay){.seq = ++g->seq, .origin_seq = seq, .origin = *origin};
+	*r = (struct relay){.seq = ping_seq(g, now), .origin_seq = seq, .origin = *origin};
 	send_plain(g, now, GOSSIP_PING, r->seq, target, NULL, out);
+}
+
+/*
+ * Whoever answers our ping read its clock between the ping's leaving and now: half of that way is the error (RFC 5905, 8).
+ */
+static void measure_clock(struct gossip *g, struct gossip_time now, const struct gossip_head *head,
+			  struct gossip_member *sender)
+{
+	uint64_t sent_ms = g->pings[head->seq % PINGS].sent_ms;
+
+	if (sender == NULL || head->seq == 0 || g->pings[head->seq % PINGS].seq != head->seq ||
+	    now.mono_ms - sent_ms > g->max_skew_ms)
+		return;
+	sender->clock_ms = (int64_t)head->wall_ms - (int64_t)((sent_ms + now.mono_ms) / 2);
+	sender->has_clock = true;
 }
 
 static void on_ack(struct gossip *g, struct gossip_time now, const struct gossip_head *head,
@@ -423,14 +447,9 @@ static void on_ack(struct gossip *g, struct gossip_time now, const struct gossip
 {
 	struct gossip_member *target = g->probe.target;
 
+	measure_clock(g, now, head, sender);
 	if (target != NULL && head->seq == g->probe.seq) {
-		if (sender == target && !g->probe.asked) {
-			/* Half of the way there and back; exact to that half (RFC 5905, 8). */
-			sender->clock_ms = (int64_t)head->wall_ms -
-					   (int64_t)((g->probe.sent_ms + now.mono_ms) / 2);
-			sender->has_clock = true;
-			g->health -= g->health > 0;
-		}
+		g->health -= sender == target && g->health > 0;
 		g->probe.target = NULL;
 		return;
 	}

@@ -8,6 +8,7 @@
 enum {
 	FANOUT = 3,          /* members that are told in a round */
 	INDIRECT = 3,        /* members that are asked to probe another */
+	PINGS = 16,          /* of which we know when they left */
 	RELAYS = 32,         /* probes for others that are under way */
 	HEALTH_MAX = 4,      /* Lifeguard's local health multiplier: up to 5 times as slow */
 	SYNC_MS = 1000,      /* digests are compared at most this often */
@@ -37,6 +38,10 @@ struct gossip {
 	struct gossip_members members;
 	uint64_t random;
 	uint32_t seq;
+	struct {
+		uint32_t seq;
+		uint64_t sent_ms;
+	} pings[PINGS];
 	struct gossip_address seeds[GOSSIP_SEEDS_MAX];
 	size_t n_seeds;
 	struct {

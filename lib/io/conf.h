@@ -131,6 +131,8 @@ char *conf_path_resolve(const char *file, const char *path);
 
 /* "host:port" or "[v6]:port" apart; the slices point into `text`. Port 0–65535. */
 bool conf_address_parse(const char *text, struct slice *ret_host, uint16_t *ret_port);
+/* Whether it is an IPv4 or IPv6 address, without brackets, and no name. */
+bool conf_host_is_ip(struct slice host);
 
 /* The table as Markdown, its nested tables after it, each once. */
 void conf_table_document(const struct conf_table *table, struct buf *ret_markdown);

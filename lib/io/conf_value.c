@@ -1,4 +1,5 @@
 /* Addresses and paths as configurations write them. (Durations and times: core/duration.h, core/rfc3339.h.) */
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,18 @@ static bool host_is_plain(struct slice host)
 		if (!isalnum((unsigned char)host.ptr[i]) && strchr("._-", host.ptr[i]) == NULL)
 			return false;
 	return true;
+}
+
+bool conf_host_is_ip(struct slice host)
+{
+	char text[INET6_ADDRSTRLEN];
+	unsigned char bytes[16];
+
+	if (host.len >= sizeof text)
+		return false;
+	memcpy(text, host.ptr, host.len);
+	text[host.len] = '\0';
+	return inet_pton(AF_INET, text, bytes) == 1 || inet_pton(AF_INET6, text, bytes) == 1;
 }
 
 bool conf_address_parse(const char *text, struct slice *ret_host, uint16_t *ret_port)

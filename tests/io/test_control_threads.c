@@ -98,7 +98,7 @@ int main(void)
 	json_t *list = policies(1), *none = json_array();
 
 	CHECK(mkdtemp(directory) != NULL);
-	run.control = control_new(directory, list, none, &error);
+	run.control = control_new(directory, "node-1", list, none, &error);
 	json_decref(list);
 	json_decref(none);
 	CHECK(run.control != NULL);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "core/gossip_bulk.h"
 #include "gossip_fixture.h"
 #include "io/gossip_udp.h"
 
@@ -295,6 +296,37 @@ Test(gossip_udp, what_was_heard_is_taken_once_and_only_as_it_was)
 	uv_close((uv_handle_t *)&s.udp, NULL);
 	stop(&a);
 	stop(&b);
+}
+
+/* Asks for everything by a stream, with a tag that is none. */
+Test(gossip_udp, who_has_no_secret_gets_nothing_by_a_stream)
+{
+	enum { HELLO = 20, FRAME = 4 + GOSSIP_PULL_BYTES + GOSSIP_TAG_BYTES };
+	static struct node a;
+	static char said[HELLO + FRAME], heard[4096];
+	char id[16];
+	struct sockaddr_in to;
+	ssize_t n, len = 0;
+
+	start(&a, "a", NULL, "0123456789abcdef\n");
+	struct gossip_item item = item_of(id, sizeof id, 1);
+
+	came(&a, &item);
+	memcpy(said, "KGS\x01", 4);
+	memcpy(said + HELLO, "\x00\x00\x80", 3);
+	uv_ip4_addr("127.0.0.1", atoi(strrchr(gossip_udp_address(a.u), ':') + 1), &to);
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	cr_assert_eq(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+	cr_assert_eq(write(fd, said, sizeof said), (ssize_t)sizeof said);
+	cr_expect(run_until(refused_a_key, &a));
+	for (int i = 0; i < 20; i++)
+		uv_run(&loop, UV_RUN_NOWAIT);
+	while ((n = read(fd, heard + len, sizeof heard - (size_t)len)) > 0)
+		len += n;
+	cr_expect_eq(len, HELLO, "it has heard %zd bytes", len);
+	close(fd);
+	stop(&a);
 }
 
 Test(gossip_udp, a_secret_has_to_be_long_enough)

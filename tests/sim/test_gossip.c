@@ -340,13 +340,6 @@ static bool violates(uint64_t seed, unsigned which, bool logging, uint64_t *ret_
 	return found;
 }
 
-static uint64_t number(const char *name, uint64_t otherwise)
-{
-	const char *text = getenv(name);
-
-	return text != NULL ? strtoull(text, NULL, 10) : otherwise;
-}
-
 static bool seed_violates(uint64_t seed, bool logging, char *ret_what)
 {
 	uint64_t trace;
@@ -424,9 +417,9 @@ int main(void)
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (getenv("KOVA_SIM_SEED") != NULL)
-		return replay(number("KOVA_SIM_SEED", 1));
+		return replay(world_option("KOVA_SIM_SEED", 1));
 	ok = large(sanitized ? LARGE / 10 : LARGE, 1);
-	ok = holds(number("KOVA_SIM_SEEDS", sanitized ? SEEDS_SANITIZED : SEEDS)) && ok;
+	ok = holds(world_option("KOVA_SIM_SEEDS", sanitized ? SEEDS_SANITIZED : SEEDS)) && ok;
 	ok = replays() && ok;
 	for (int m = 1; m < GOSSIP_MUTATIONS_END && !sanitized; m++)
 		ok = found_out((enum gossip_mutation)m) && ok;

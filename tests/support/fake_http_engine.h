@@ -17,9 +17,11 @@
 
 #include "agent.h"
 #include "catalogue.h"
+#include "change_log.h"
 #include "control.h"
 #include "control_state.h"
 #include "engine_life.h"
+#include "gossip_service.h"
 #include "request.h"
 #include "usage.h"
 
@@ -224,6 +226,33 @@ const struct policy *catalogue_policy(const struct catalogue *c, struct slice na
 	if (slice_equal(name, SLICE("missing")))
 		return NULL;
 	return slice_equal(name, SLICE("slots")) ? &slots_policy : &policy;
+}
+
+json_t *change_log_list(const struct change_log *l, size_t most)
+{
+	(void)l;
+	(void)most;
+	return NULL;
+}
+
+/* There is no gossip: these are never asked. */
+bool gossip_service_is_skewed(const struct gossip_service *g, int64_t *ret_ms)
+{
+	(void)g;
+	(void)ret_ms;
+	return false;
+}
+
+json_t *gossip_service_members(const struct gossip_service *g)
+{
+	(void)g;
+	return NULL;
+}
+
+void gossip_service_numbers(const struct gossip_service *g, struct gossip_numbers *ret_numbers)
+{
+	(void)g;
+	(void)ret_numbers;
 }
 
 struct control_state *control_snapshot(const struct control *c)

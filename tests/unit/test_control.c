@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include "control.h"
+#include "control_item.h"
+#include "control_state.h"
 #include "core/hlc.h"
 
 static char directory[64], snapshot[96], journal[96];
@@ -39,7 +41,7 @@ static struct control *try_start(const char *policies, const char *overrides,
 	json_t *p = json_loads(policies, 0, NULL), *o = json_loads(overrides, 0, NULL);
 
 	cr_assert(p != NULL && o != NULL);
-	struct control *c = control_new(directory, p, o, error);
+	struct control *c = control_new(directory, "node-1", p, o, error);
 
 	json_decref(p);
 	json_decref(o);
@@ -507,7 +509,7 @@ Test(control, no_directory)
 	struct control_error error = {""};
 	json_t *none = json_array();
 
-	cr_expect_null(control_new("/nonesuch/kova", none, none, &error));
+	cr_expect_null(control_new("/nonesuch/kova", "node-1", none, none, &error));
 	cr_expect_not_null(strstr(error.text, "/nonesuch/kova/control.journal: No such file"), "%s",
 			   error.text);
 	json_decref(none);
@@ -517,7 +519,7 @@ Test(control, a_store_without_replicas)
 {
 	struct control_error error = {""};
 	json_t *none = json_array();
-	struct control *c = control_new(directory, none, none, &error);
+	struct control *c = control_new(directory, "node-1", none, none, &error);
 
 	cr_assert_not_null(c, "%s", error.text);
 	put_ok(c, "before", "{\"limit\":1,\"per\":\"1s\",\"durability\":\"replica:1\"}");
@@ -701,7 +703,7 @@ Test(control, fifty_thousand_policies, .timeout = 50)
 	enum { N = 50000 };
 	json_t *first = many(N, 1), *second = many(N, 2), *none = json_array();
 	struct control_error error = {""};
-	struct control *c = control_new(directory, first, none, &error);
+	struct control *c = control_new(directory, "node-1", first, none, &error);
 	struct outcome o = {0};
 	struct turns turns = {0};
 	uv_timer_t timer;
@@ -737,4 +739,97 @@ Test(control, fifty_thousand_policies, .timeout = 50)
 	json_decref(first);
 	json_decref(second);
 	json_decref(none);
+}
+
+/* ---- What comes by gossip ---- */
+
+static struct control_item *said(const char *id, size_t id_len, const char *value, uint64_t stamp)
+{
+	struct gossip_item item = {.id = {id, id_len},
+				   .value = slice_of(value),
+				   .who = SLICE("token:x"),
+				   .writer = SLICE("node-2"),
+				   .stamp = stamp};
+	struct control_item *made = NULL;
+
+	cr_assert_eq(control_item_of_gossip(&item, &made), KOVA_OK);
+	return made;
+}
+
+static void take(struct control *c, struct control_item *item)
+{
+	struct control_error error = {""};
+
+	cr_expect_eq(control_take(c, &item, 1, &error), KOVA_OK, "%s", error.text);
+	control_item_unref(item);
+}
+
+static uint64_t stamp_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return ((uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000) << HLC_COUNTER_BITS;
+}
+
+Test(control, the_newest_write_wins_wherever_it_was_made)
+{
+	struct control *c = start("[" POLICY("p", 5) "]", "[]");
+	uint64_t stamp = stamp_now() - (UINT64_C(60000) << HLC_COUNTER_BITS);
+
+	take(c, said("pp", 2, POLICY("p", 7), stamp));
+	cr_expect_eq(limit_of(c, "p"), 7);
+	take(c, said("pp", 2, POLICY("p", 6), stamp - 1));
+	cr_expect_eq(limit_of(c, "p"), 7, "an older one");
+	put_ok(c, "p", "{\"limit\":8,\"per\":\"1s\"}");
+	take(c, said("pp", 2, POLICY("p", 9), stamp + 1));
+	cr_expect_eq(limit_of(c, "p"), 8, "ours is newer");
+	take(c, said("pp", 2, "", stamp_now() + (UINT64_C(100) << HLC_COUNTER_BITS)));
+	cr_expect_eq(limit_of(c, "p"), -1, "deleted");
+	control_free(c);
+	c = start("[" POLICY("p", 5) "]", "[]");
+	cr_expect_eq(limit_of(c, "p"), -1, "a file that did not change brings nothing back");
+	put_ok(c, "p", "{\"limit\":3,\"per\":\"1s\"}");
+	cr_expect_eq(limit_of(c, "p"), 3, "our stamps go on from what was heard");
+	control_free(c);
+}
+
+static size_t n_writes;
+
+static void count_writes(const struct control_written *list, size_t n, void *data)
+{
+	(void)list;
+	(void)data;
+	n_writes += n;
+}
+
+Test(control, what_is_not_understood_is_kept_and_leaves_alone_what_is_in_force)
+{
+	static const char odd_id[] = {'z', '\0', (char)0xff};
+	struct control *c = start("[" POLICY("p", 5) "]", "[]");
+	uint64_t stamp = stamp_now();
+
+	n_writes = 0;
+	control_on_written(c, count_writes, NULL);
+	take(c, said("pp", 2, "{\"name\":\"p\",\"limit\":7,\"from_the_future\":1}", stamp));
+	take(c, said("pp", 2, "{\"name\":\"q\",\"limit\":7,\"per\":\"1s\"}", stamp + 1));
+	take(c, said(odd_id, sizeof odd_id, "\x01\xff not JSON", stamp + 2));
+	cr_expect_eq(n_writes, 4, "the start's and three that are passed on: %zu", n_writes);
+	cr_expect_eq(limit_of(c, "p"), 5);
+	cr_expect_eq(limit_of(c, "q"), -1, "a value that is about something else");
+	control_free(c);
+
+	c = start("[" POLICY("p", 5) "]", "[]");
+	struct control_state *state = control_snapshot(c);
+	const struct control_item *odd =
+		control_state_find(state, (struct slice){odd_id, sizeof odd_id});
+
+	cr_assert_not_null(odd);
+	cr_expect(slice_equal(odd->text, SLICE("\x01\xff not JSON")));
+	cr_expect(slice_equal(odd->writer, SLICE("node-2")));
+	cr_expect_eq(odd->version, stamp + 2);
+	control_state_unref(state);
+	take(c, said("pp", 2, POLICY("p", 9), stamp + 9));
+	cr_expect_eq(limit_of(c, "p"), 9, "a later one that is understood");
+	control_free(c);
 }

@@ -1,0 +1,54 @@
+/*
+ * The agent's part in gossip: what the control plane writes is spread, what comes is put into it, on the owner's loop; members for
+ * those who ask, and whether this node's clock agrees with theirs.
+ */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "io/gossip_udp.h"
+
+struct agent;
+struct control;
+struct edge_conf;
+struct gossip_service;
+struct control_written;
+
+/* On the owner's loop, `owner`. NULL: ret_error says why. */
+struct gossip_service *gossip_service_start(struct agent *owner, const struct edge_conf *conf,
+					    struct control *control, struct buf *ret_error);
+void gossip_service_close(struct gossip_service *s, void (*on_closed)(void *data), void *data);
+
+/* What the control plane has written: it is spread. For control_on_written(). */
+void gossip_service_written(struct gossip_service *s, const struct control_written *list, size_t n);
+
+/* Reads the secrets of `path` (NULL: none) again. KOVA_ECONFIG: ret_errors says what is wrong, and they stay as they were. */
+KOVA_MUST_CHECK kova_status gossip_service_reload(struct gossip_service *s, const char *path,
+						  struct buf *ret_errors);
+
+const char *gossip_service_address(const struct gossip_service *s);
+
+/*
+ * Whether the node's clock is further than max_skew off the median of its peers: then it takes no changes. *ret_ms: what they are
+ * ahead of it.
+ */
+bool gossip_service_is_skewed(const struct gossip_service *s, int64_t *ret_ms);
+
+/* {"members":[…]}, the node itself first; a new reference, NULL: out of memory. */
+json_t *gossip_service_members(const struct gossip_service *s);
+
+/* What metrics say of it. */
+enum { GOSSIP_PEERS_TOLD = 64 };
+struct gossip_numbers {
+	bool on;
+	uint64_t rejected[GOSSIP_REJECTED_REASONS];
+	uint64_t items, alive, suspect, dead;
+	unsigned n_peers;
+	struct {
+		char name[NAME_BYTES_MAX + 1];
+		double skew_s;
+	} peers[GOSSIP_PEERS_TOLD];
+};
+void gossip_service_numbers(const struct gossip_service *s, struct gossip_numbers *ret_numbers);
