@@ -83,7 +83,7 @@ class OneBroker(UsageCase):
         agent = self.start(redis, node=self.node(), report="1s")
         with agent.resp() as connection:
             self.assertEqual(connection.call("KOVA.TAKE", "leased", "a")[0], 1)
-            self.wait_published(agent)
+            harness.wait_for(lambda: self.ledger().most, "a first record: the topic is there, the producer has its number")
             begun = time.monotonic()
             while time.monotonic() - begun < 3.3:
                 replies = connection.pipeline([("KOVA.TAKE", policy, "a") for policy in ("leased", "open")] * 10)
