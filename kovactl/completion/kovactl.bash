@@ -74,6 +74,7 @@ _kovactl() {
 		wait) list="--timeout --cost -- $common" ;;
 		watch) list="--every --count $common" ;;
 		policies) list="--names $common" ;;
+		config) list="--limit --force $common" ;;
 		override) list="--limit --per --burst --weight --unlimited --banned --prefix --until --for $common" ;;
 		plan) list="--name --policy $common" ;;
 		*) list=$common ;;
