@@ -35,8 +35,8 @@ enum {
 		2000, /* up for so long: the next loss is a new trouble, not the same one again */
 	SILENCE_MIN_MS = 1000, /* never drop a silent connection before */
 	SILENCE_TIMEOUTS = 4,
-	LATE_MS = 5, /* a loop that finds a call so long overdue looks a second time */
-	SECOND_LOOK_MS = 5,
+	LATE_MS = 5,           /* a loop that finds a call so long overdue looks a second time */
+	SECOND_LOOK_PART = 10, /* ... after this part of the time-out */
 };
 
 #define NEVER UINT64_MAX
@@ -608,7 +608,7 @@ static void expire(struct redis_link *link, uint64_t now)
 	redis_uv_drain(link->uv);
 	call = first_waiting(link);
 	if (!looked && call != NULL && call->due.deadline_ms < now - LATE_MS) {
-		link->look_ms = now + SECOND_LOOK_MS;
+		link->look_ms = now + link->options.timeout_ms / SECOND_LOOK_PART + 1;
 		return;
 	}
 	while (link->state != LINK_CLOSED && (call = first_waiting(link)) != NULL &&

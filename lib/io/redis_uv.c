@@ -206,13 +206,14 @@ void redis_uv_flush(struct redis_uv *uv)
 {
 	int done = 0;
 
-	if (!uv_is_active((uv_handle_t *)&uv->turn))
+	if (!uv_is_active((uv_handle_t *)&uv->turn) && (uv->watched & UV_WRITABLE) == 0)
+		return;
+	if (!is_connected(uv))
 		return;
 	if (redisBufferWrite(&uv->ac->c, &done) != REDIS_OK)
 		return; /* on_turn() has hiredis find the same */
 	uv_idle_stop(&uv->turn);
-	if (!done)
-		watch(uv, uv->watched | UV_WRITABLE);
+	watch(uv, done ? uv->watched & ~UV_WRITABLE : uv->watched | UV_WRITABLE);
 }
 
 void redis_uv_drain(struct redis_uv *uv)
