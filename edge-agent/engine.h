@@ -85,6 +85,7 @@ struct waiter {
 	uint8_t n_places;
 	bool joins;          /* Redis does not know of him yet, ... */
 	bool behind;         /* ... and is told that others are before him here */
+	bool told;           /* Redis was asked for him, and may know of him since */
 	uint64_t arrival_us; /* when he came, by Redis's clock */
 };
 

@@ -1,9 +1,10 @@
 /*
  * A caller who waits says so to Redis with all that he asks: by which loop, since when, how many stand in his queue there. So the
  * script gives a permit to the one whose turn it is among all loops, refuses newcomers meanwhile, and knows when a queue is full
- * (lua/turns.lua). He says it first when he has joined (waiters_enter), and one who leaves with nothing has it taken back. Who
- * does not wait says nothing, and costs Redis what he did.
+ * (lua/turns.lua). He says it first when he has joined (waiters_enter). Unless he leaves with what he waited for, by his turn, or if
+ * the catalogue changes, it is taken back. Who does not wait says nothing, and costs Redis what he did.
  */
+#include "control.h"
 #include "waiters_own.h"
 
 enum { CLOCK_BACK_US = 1000000 };
@@ -69,6 +70,7 @@ void waiters_claim(struct request_state *s, const struct group *g)
 {
 	if (!waiters_is_waiting(s))
 		return;
+	s->waiter.told = true;
 	for (uint16_t i = 0; i < g->n_checks; i++) {
 		const struct check_ref *ref = &s->checks[g->first_check + i];
 		const struct wait_place *p = place_of_pair(s, ref->pair);
@@ -82,16 +84,27 @@ void waiters_claim(struct request_state *s, const struct group *g)
 	}
 }
 
+/* By what was answered last. */
+static bool is_in_line(const struct group *g)
+{
+	const struct script_answer *said = &g->answer;
+
+	if (g->status != KOVA_OK)
+		return true;
+	return said->status != SCRIPT_ALLOWED && said->status != SCRIPT_SHADOWED &&
+	       said->why != SCRIPT_QUEUE_FULL;
+}
+
 void waiter_withdraws(struct request_state *s)
 {
 	struct script_op op;
 
-	if (s->engine->closing || s->waiter.joins) /* nobody knows of him */
+	if (s->engine->closing || !s->waiter.told)
 		return;
 	for (uint8_t i = 0; i < s->n_groups; i++) {
 		struct group *g = &s->groups[i];
 
-		if (!request_can_ask(s, g) || !resolve_operation(s, g, &op))
+		if (!is_in_line(g) || !request_can_ask(s, g) || !resolve_operation(s, g, &op))
 			continue;
 		op.kind = SCRIPT_LEAVE;
 		op.id_key = op.receipt_key = op.permit = (struct slice){0};
@@ -101,6 +114,13 @@ void waiter_withdraws(struct request_state *s)
 				s->engine->scratch[j].turn.n--;
 		request_submit_aside(s, g, &op);
 	}
+	s->waiter.told = false;
+}
+
+void waiter_changes(struct request_state *s)
+{
+	if (s->catalogue != control_catalogue(s->engine->control))
+		waiter_withdraws(s);
 }
 
 uint64_t waiter_retry_ms(const struct request_state *s, int64_t wait_us)

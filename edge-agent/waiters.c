@@ -197,10 +197,12 @@ static void line_try(struct wait_line *l)
 	/* One may end at once, and the line with it. */
 	for (unsigned i = 0; i < n; i++) {
 		state[i]->groups_asked--;
-		if (state[i]->abandoned)
+		if (state[i]->abandoned) {
 			request_refuse(state[i], REASON_WAIT_TIMEOUT);
-		else
-			request_try_again(state[i], i > 0, n - 1 - i);
+			continue;
+		}
+		waiter_changes(state[i]);
+		request_try_again(state[i], i > 0, n - 1 - i);
 	}
 }
 
@@ -432,8 +434,7 @@ void waiters_leave(struct request_state *s, bool granted)
 
 	if (places == NULL)
 		return;
-	if (!granted)
-		waiter_withdraws(s);
+	waiter_withdraws(s);
 	s->waiter.places = NULL;
 	for (uint8_t i = 0; i < s->waiter.n_places; i++)
 		leave_queue(w, &places[i], granted);

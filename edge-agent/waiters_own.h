@@ -84,8 +84,10 @@ void line_free_if_idle(struct waiters *w, struct wait_line *l);
 
 /* He comes now. */
 void waiter_arrives(struct request_state *s);
-/* He leaves, and has not got what he waited for: Redis is told. Before he is out of his queues. */
+/* He leaves: Redis is told, unless it was his turn. Before he is out of his queues. */
 void waiter_withdraws(struct request_state *s);
+/* He is to ask again: under another catalogue than before he may ask for other keys, or for none. */
+void waiter_changes(struct request_state *s);
 /* Whether he can be told exactly that his time will not be enough, refused as `said`. */
 bool waiter_is_in_vain(const struct request_state *s, const struct script_answer *said);
 /* Until he asks again after such a refusal, ms. */

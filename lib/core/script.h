@@ -92,8 +92,9 @@ struct script_op {
 		receipt_key; /* TAKE: remember what was taken; REFUND: look it up; else empty */
 	struct slice echo; /* TAKE with id_key: stored with the id and answered again on a repeat */
 	struct slice
-		permit;    /* concurrency: at most 65535 bytes, without ':', not "n"; empty: none */
-	uint64_t stamp_us; /* GIVE: script_answer.now_us of the TAKE. LEAVE, ARRIVE: a version */
+		permit; /* concurrency: at most 65535 bytes, without ':', not "n"; empty: none */
+	uint64_t
+		stamp_us; /* GIVE: script_answer.now_us of the TAKE. MOVE_OUT, MOVE_IN: a version of the regions */
 	uint64_t
 		amount; /* REFUND: total to be given back; UINT64_MAX: all. LEASE, UNLEASE: see above,
 				   * 0..LIMIT_MAX */

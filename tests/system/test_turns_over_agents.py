@@ -6,6 +6,7 @@ import time
 
 import harness
 import load
+import proxy
 import shapes
 
 GONE_S = 1.25  # a ticket lapses that long after its holder asked last
@@ -230,6 +231,68 @@ class Bounds(Line):
         passed = time.time() - begun
         self.assertGreaterEqual(admitted, 0.98 * 10 * passed - 1)
         self.assertLessEqual(admitted, 10 * passed + 5)
+
+
+class Traces(Line):
+    """Who waits no more is not counted, however he left: a queue for two has room for two others at once."""
+
+    POLICY = {"name": "p", "limit": 1, "per": "1h", "burst": 1, "wait": {"max_queue": 2}}
+
+    def assert_nobody_waits(self):
+        with load.Swarm([self.agents[0].resp_address], 2) as swarm:
+            hits = swarm.burst(("KOVA.TAKE", "p", "k", "WAIT", 200))
+        self.assertEqual([hit.reason for hit in hits], ["wait_timeout"] * 2)
+
+    def assert_two_end(self, change, reason):
+        self.start(self.POLICY, count=2)
+        self.drain("p", "k", 1)
+        with load.Swarm([self.agents[1].resp_address], 2) as swarm:
+            hits = self.line_up(swarm, ["k"] * 2)
+            self.assertEqual(self.agents[0].call("KOVA.TAKE", "p", "k", "WAIT", 200)[5], "queue_full")
+            change(self.agents[1])
+            swarm.finish()
+        self.assertEqual([hit.reason.split()[0] for hit in hits], [reason] * 2)
+        self.assert_nobody_waits()
+
+    def test_the_policy_was_deleted(self):
+        self.assert_two_end(lambda agent: agent.http("DELETE", "/v1/policies/p"), "NOPOLICY")
+
+    def test_the_key_became_unlimited(self):
+        override = {"policy": "p", "key": "k", "unlimited": True}
+        self.assert_two_end(lambda agent: agent.http("PUT", "/v1/overrides", override), "ok")
+
+    def test_the_agent_was_told_to_end(self):
+        self.assert_two_end(lambda agent: agent.stop(), "wait_timeout")
+
+    def test_the_answer_was_that_to_his_id_elsewhere(self):
+        self.start({**self.POLICY, "per": "1s"}, count=2)
+        self.drain("p", "k", 1)
+        with load.Swarm(shapes.addresses(self.agents), 2) as swarm:
+            hits = self.line_up(swarm, ["k"] * 2, words=("ID", "x"))
+            swarm.finish()
+        self.assertEqual([hit.reply[:2] for hit in hits], [[1, 0]] * 2)
+        self.assert_nobody_waits()
+
+    def test_he_hung_up_while_he_joined(self):
+        redis = self.start_redis()
+        far = self.keep(proxy.SlowProxy(redis.address, 0.2))
+        self.agents = [
+            self.start_agent({"redis": shapes.standalone(redis, url=url), "policies": [{"on_outage": "deny", **self.POLICY}]})
+            for url in (redis.url, far.url)
+        ]
+        for agent in self.agents:
+            shapes.wait_for_redis(agent)
+        self.drain("p", "k", 1)
+        with load.Swarm([self.agents[1].resp_address], 2) as swarm:
+            for wire in swarm.wires:
+                swarm.send(wire, ("KOVA.TAKE", "p", "k", "WAIT", 20000))
+            self.waiters(2)  # they were refused, and ask for their places now
+            for number in range(2):
+                swarm.hang_up(number)
+        gone = b'kova_abandoned_total{policy="p"} 2\n'
+        harness.wait_for(lambda: gone in self.agents[1].http("GET", "/metrics").body, "both are gone")
+        time.sleep(0.5)  # on the long link
+        self.assert_nobody_waits()
 
 
 if __name__ == "__main__":
