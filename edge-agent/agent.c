@@ -323,12 +323,12 @@ static kova_status homes_check(struct agent_life *l, const struct edge_conf *con
 {
 	if (edge_regions_are_alike(&l->conf.regions, &conf->regions))
 		return KOVA_OK;
-	buf_printf(
-		&l->reload.errors,
-		"%s: the names and weights of `regions` can't change while the agent runs: start "
-		"it again, with a greater `regions_version` and those of now in "
-		"`regions_before`\n",
-		l->file);
+	buf_printf(&l->reload.errors,
+		   "%s: the names, weights and `dead` of `regions`, `regions_version` and "
+		   "`regions_before` can't change while the agent runs: start it again; with other "
+		   "weights, with a greater `regions_version` and those of now first in "
+		   "`regions_before`\n",
+		   l->file);
 	return KOVA_ECONFIG;
 }
 

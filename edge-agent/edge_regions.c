@@ -243,13 +243,27 @@ void edge_regions_read(struct conf_copier *c, const struct edge_fields *f, const
 		redis_section_fill(c, &redis_path, &f->redis, ret_redis);
 }
 
+static bool weights_are_alike(const struct rendezvous_site *a, const struct rendezvous_site *b,
+			      size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (a[i].weight != b[i].weight)
+			return false;
+	return true;
+}
+
 bool edge_regions_are_alike(const struct edge_regions *a, const struct edge_regions *b)
 {
-	for (size_t i = 0; i < a->n && a->n == b->n; i++)
+	if (a->n != b->n || a->version != b->version || a->n_before != b->n_before)
+		return false;
+	for (size_t i = 0; i < a->n; i++)
 		if (strcmp(a->of[i].name, b->of[i].name) != 0 ||
-		    a->sites[i].weight != b->sites[i].weight)
+		    a->of[i].is_dead != b->of[i].is_dead)
 			return false;
-	return a->n == b->n;
+	for (size_t i = 0; i < a->n_before; i++)
+		if (!weights_are_alike(a->before[i], b->before[i], a->n))
+			return false;
+	return weights_are_alike(a->sites, b->sites, a->n);
 }
 
 size_t edge_regions_home(const struct edge_regions *regions, struct slice key)

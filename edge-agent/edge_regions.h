@@ -37,7 +37,7 @@ void edge_regions_read(struct conf_copier *c, const struct edge_fields *f, const
 		       struct edge_regions *ret_regions, struct redis_conf *ret_redis);
 void edge_regions_release(struct edge_regions *regions);
 
-/* Whether every key has the same home by both. */
+/* Whether every key has the same home by both, and had before. */
 bool edge_regions_are_alike(const struct edge_regions *a, const struct edge_regions *b);
 
 /* The region at which a key is at home; there are some. */

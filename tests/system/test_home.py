@@ -112,6 +112,15 @@ class Asked(harness.Case):
         self.assertEqual(before, agent.http("GET", "/v1/home?key=k").json())
         self.assertEqual([], agent.http("GET", "/v1/policies").json()["policies"])
 
+    def test_a_reload_that_changes_what_was_before_is_refused(self):
+        agent = self.start()
+        config = dict(agent.config)
+        config.update(regions_version=2, regions_before=[{"eu-west": 1}], policies=[{"name": "new", "limit": 1, "per": "1s"}])
+        agent.reload(config)
+        harness.wait_for(lambda: any("can't change while the agent runs" in line["message"] for line in agent.log_lines()),
+                         "a refusal")
+        self.assertEqual([], agent.http("GET", "/v1/policies").json()["policies"])
+
 
 if __name__ == "__main__":
     harness.main()
