@@ -369,7 +369,7 @@ static void refused(struct request_state *s, const struct group *g)
 	bool never = g->answer.wait_us < 0;
 
 	give_back(s, 0);
-	if (g->answer.why == SCRIPT_HELD)
+	if (g->answer.why == SCRIPT_HELD && g->answer.wait_us == SCRIPT_FENCED_US)
 		handover_doubt(s);
 	resolve_answer(a, ref, &g->answer, false);
 	a->reason = refusals[g->answer.why];

@@ -1,10 +1,12 @@
 /*
  * Each key goes through these once, moved on by the requests for it, which are refused for a moment meanwhile:
  *
- *   (new) ──MOVE_OUT at each earlier home──▶ leaving ──all left, none leased──▶ left ──MOVE_IN at the home──▶ arriving ──▶ here
+ *   (new) ──may it come to its home?──▶ asking ──▶ welcome ──MOVE_OUT at each earlier home──▶ leaving ──all left──▶ left
+ *   left ──MOVE_IN at the home──▶ arriving ──▶ here
  *
- * Where leases are outstanding at an earlier home it is asked again when they have ended. An answer that does not come, or
- * a home that says the key has left it too, begin anew. Every answer finds its entry: entries stay while calls are out.
+ * Where leases are outstanding at an earlier home, or the key is held there, it is asked again when that is over. An answer
+ * that does not come, or a home that says the key has left it too, begin anew. Every answer finds its entry: entries stay
+ * while calls are out.
  */
 #include "handover.h"
 
@@ -24,17 +26,28 @@ enum {
 	REFUSED_US = 1000000 /* the key has left its home by a later version */
 };
 
-enum step { STEP_NEW, STEP_LEAVING, STEP_LEFT, STEP_ARRIVING, STEP_HERE };
+enum step {
+	STEP_NEW,
+	STEP_ASKING,
+	STEP_WELCOME,
+	STEP_LEAVING,
+	STEP_LEFT,
+	STEP_ARRIVING,
+	STEP_HERE
+};
 
 struct moved {
 	struct moved *next; /* in its bucket */
 	struct handover *handover;
 	enum step step;
-	unsigned calls;      /* under way */
-	bool failed;         /* one of them */
-	uint64_t remaining;  /* the least that an earlier home has left */
-	uint64_t leased_us;  /* the longest that leases are outstanding at one */
+	unsigned calls;     /* under way */
+	bool failed;        /* one of them */
+	uint64_t remaining; /* the least that an earlier home has left */
+	uint64_t
+		leaving_us; /* the longest that leases are outstanding at one, or the key is held there */
+	uint64_t window_us;  /* of a calendar: the end of the home's window, by its clock; else 0 */
 	uint64_t not_before; /* loop ms */
+	uint64_t ids_ms;     /* loop ms from which no earlier home remembers an id */
 	size_t name_len;
 	char name[];
 };
@@ -130,7 +143,8 @@ static bool can_ask(const struct site *site, struct slice name)
 /* ---- Steps ---- */
 
 static void submit(const struct site *site, const struct moved *m, const struct check_ref *ref,
-		   enum script_op_kind kind, region_answer *on_answer, struct moved *data)
+		   enum script_op_kind kind, uint64_t amount, region_answer *on_answer,
+		   struct moved *data)
 {
 	const struct slice name = {m->name, m->name_len};
 	const struct script_check check = {.limit = ref->limit, .key = name, .cost = 1};
@@ -138,7 +152,7 @@ static void submit(const struct site *site, const struct moved *m, const struct 
 				     .checks = &check,
 				     .n_checks = 1,
 				     .stamp_us = m->handover->regions->version,
-				     .amount = m->remaining};
+				     .amount = amount};
 
 	data->calls++;
 	region_submit(site->region, slot_at(site, name), &op, 0, on_answer, data);
@@ -151,8 +165,21 @@ static uint64_t now_ms(const struct moved *m)
 
 static void all_left(struct moved *m)
 {
-	m->step = m->failed || m->leased_us > 0 ? STEP_NEW : STEP_LEFT;
-	m->not_before = m->failed ? 0 : now_ms(m) + divide_up(m->leased_us, 1000);
+	m->step = m->failed || m->leaving_us > 0 ? STEP_NEW : STEP_LEFT;
+	m->not_before = m->failed ? 0 : now_ms(m) + divide_up(m->leaving_us, 1000);
+}
+
+static void max_in(uint64_t *most, uint64_t value)
+{
+	*most = value > *most ? value : *most;
+}
+
+/* What is left of a later window says nothing of the home's: the clocks of two Redises differ. */
+static uint64_t remaining_of(const struct moved *m, const struct script_answer *answer)
+{
+	bool is_later = m->window_us > 0 && answer->now_us + answer->reset_us > m->window_us;
+
+	return is_later ? 0 : answer->remaining;
 }
 
 static void on_left(kova_status status, const struct script_answer *answer, void *data)
@@ -163,8 +190,11 @@ static void on_left(kova_status status, const struct script_answer *answer, void
 	if (status != KOVA_OK || answer->status != SCRIPT_ALLOWED) {
 		m->failed = true;
 	} else {
-		m->remaining = answer->remaining < m->remaining ? answer->remaining : m->remaining;
-		m->leased_us = answer->amount > m->leased_us ? answer->amount : m->leased_us;
+		uint64_t remaining = remaining_of(m, answer);
+
+		m->remaining = remaining < m->remaining ? remaining : m->remaining;
+		max_in(&m->leaving_us, answer->amount);
+		max_in(&m->ids_ms, now_ms(m) + divide_up((uint64_t)answer->wait_us, 1000));
 	}
 	if (m->calls == 0)
 		all_left(m);
@@ -177,29 +207,50 @@ static void leave(struct moved *m, const struct check_ref *ref, const unsigned *
 	m->step = STEP_LEAVING;
 	m->failed = false;
 	m->remaining = LIMIT_MAX;
-	m->leased_us = 0;
+	m->leaving_us = 0;
 	m->calls++; /* until all are asked: an answer may come from within */
 	for (unsigned i = 0; i < n; i++)
-		submit(&all[sites[i]], m, ref, SCRIPT_MOVE_OUT, on_left, m);
+		submit(&all[sites[i]], m, ref, SCRIPT_MOVE_OUT, 0, on_left, m);
 	if (--m->calls == 0)
 		all_left(m);
 }
 
-static void on_arrived(kova_status status, const struct script_answer *answer, void *data)
+/* What comes of asking the home; `next` if it agrees. */
+static void home_answered(struct moved *m, kova_status status, const struct script_answer *answer,
+			  enum step next)
 {
-	struct moved *m = data;
-	bool is_here = status == KOVA_OK && answer->status == SCRIPT_ALLOWED;
-
 	m->calls--;
-	m->step = is_here ? STEP_HERE : STEP_NEW;
+	m->step = status == KOVA_OK && answer->status == SCRIPT_ALLOWED ? next : STEP_NEW;
 	if (status == KOVA_OK && answer->status == SCRIPT_UNKNOWN)
 		m->not_before = now_ms(m) + REFUSED_US / 1000;
+}
+
+static void on_asked(kova_status status, const struct script_answer *answer, void *data)
+{
+	struct moved *m = data;
+
+	home_answered(m, status, answer, STEP_WELCOME);
+	if (m->step == STEP_WELCOME && m->window_us > 0)
+		m->window_us = answer->now_us + answer->reset_us;
+}
+
+/* If it has left by a later version, its earlier homes may be its homes again: they are not to be disturbed. */
+static void ask_home(struct moved *m, const struct site *home, const struct check_ref *ref)
+{
+	m->step = STEP_ASKING;
+	m->window_us = ref->limit->algorithm == ALGORITHM_CALENDAR;
+	submit(home, m, ref, SCRIPT_MOVE_IN, UINT64_MAX, on_asked, m);
+}
+
+static void on_arrived(kova_status status, const struct script_answer *answer, void *data)
+{
+	home_answered(data, status, answer, STEP_HERE);
 }
 
 static void arrive(struct moved *m, const struct site *home, const struct check_ref *ref)
 {
 	m->step = STEP_ARRIVING;
-	submit(home, m, ref, SCRIPT_MOVE_IN, on_arrived, m);
+	submit(home, m, ref, SCRIPT_MOVE_IN, m->remaining, on_arrived, m);
 }
 
 /* How long until it is worth asking again. */
@@ -230,6 +281,10 @@ static enum handover_state move_on(struct moved *m, const struct site *home,
 	if (m->step == STEP_HERE)
 		return HANDOVER_DONE;
 	if (m->step == STEP_NEW && now_ms(m) >= m->not_before) {
+		if (!can_ask_all(m->handover, home, name, sites, n))
+			return HANDOVER_NO_STORE;
+		ask_home(m, home, ref);
+	} else if (m->step == STEP_WELCOME) {
 		if (!can_ask_all(m->handover, home, name, sites, n))
 			return HANDOVER_NO_STORE;
 		leave(m, ref, sites, n);
@@ -274,6 +329,7 @@ enum handover_state handover_step(struct request_state *s, struct group **ret_gr
 		char text[KEYSPACE_NAME_MAX];
 		unsigned n = 0;
 		enum handover_state one;
+		int64_t us;
 		struct moved *m;
 
 		if (is_kept_at_home(ref))
@@ -284,9 +340,14 @@ enum handover_state handover_step(struct request_state *s, struct group **ret_gr
 		one = m != NULL ? move_on(m, s->site, ref, sites, n) : HANDOVER_NO_STORE;
 		if (one == HANDOVER_NO_STORE)
 			return one;
+		us = wait_us(m, s->site);
+		if (one == HANDOVER_DONE && s->request.id.len > 0 && m->ids_ms > now_ms(m)) {
+			one = HANDOVER_WAIT;
+			us = (int64_t)(m->ids_ms - now_ms(m)) * 1000;
+		}
 		if (one == HANDOVER_WAIT && state == HANDOVER_DONE) {
 			state = one;
-			*ret_group = refuse(s, i, wait_us(m, s->site));
+			*ret_group = refuse(s, i, us);
 		}
 	}
 	return state;

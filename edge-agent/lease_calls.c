@@ -243,7 +243,8 @@ static void refused(struct leases *w, struct lease_entry *e, const struct script
 	lease_refusal_hear(&rare->refusal, rare->sent_us, leases_instant(w), rare->cost, answer);
 	e->scarce = true;
 	if (answer->why == SCRIPT_HELD) {
-		doubt_home(w, e);
+		if (answer->wait_us == SCRIPT_FENCED_US)
+			doubt_home(w, e);
 		entry_return(w, e);
 	} else if (rare->first != NULL && entry_has(w, e, 1)) {
 		/* Together with what is left there may be enough: those who asked start over. */

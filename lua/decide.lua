@@ -42,19 +42,19 @@ local function state_of(ref, limit, hold_ref)
     return s
   end
   local key = keys[index]
-  local text, hold, turns = strings[index]
+  local text, hold, turns, held = strings[index]
   if hold_ref then
-    hold, turns = hold_split(strings[hold_ref] or nil)
+    hold, turns, held = hold_split(strings[hold_ref] or nil)
     turns = turn_split(turns)
   end
   if s then -- the limit changed within the batch
     flush(s)
-    text, hold = index <= n_strings and call('GET', key), s.hold
+    text, hold, held = index <= n_strings and call('GET', key), s.hold, s.held
   else
     order[#order + 1] = index
   end
   if not hold_ref then
-    hold, text = hold_split(text or nil)
+    hold, text, held = hold_split(text or nil)
     turns, text = turn_split(text)
   end
   local was = s and s.turns
@@ -64,7 +64,7 @@ local function state_of(ref, limit, hold_ref)
     s.turns = was or turns_of(turns)
   end
   if hold and hold > now then
-    s.hold = hold
+    s.hold, s.held = hold, held and held > now and held or nil
   elseif hold and not hold_ref and limit[1] > 0 then
     s.changed = true -- so that the next plain batch finds a plain state
   end
@@ -244,7 +244,7 @@ local function wait_of(c, looks)
     return wait, 0
   end
   if s.hold then
-    return s.hold < FENCE and s.hold - now or 1000000, HELD
+    return s.hold < FENCE and s.hold - now or FENCED, HELD
   end
   local open = c.breaker and breaker_wait(c.breaker, c.rule) or 0
   if open > 0 then
@@ -601,7 +601,9 @@ local function permit_operation(op)
       if op.kind == RELEASE then
         done = give(c, c.cost, 0, op.permit) > 0 and 1 or done
       else
-        done = algorithms[5].renew(c.state, c.limit, op.permit, c.cost) > 0 and 1 or done
+        -- At a home that it has left it ends as those at the next one assume.
+        local stays = (c.state.hold or 0) < FENCE
+        done = stays and algorithms[5].renew(c.state, c.limit, op.permit, c.cost) > 0 and 1 or done
       end
     end
   end
@@ -639,8 +641,11 @@ local function feedback(op, n_op)
     if op.amount >= 0 then
       lower(c, n_op, op.amount)
     end
-    if op.hold > 0 and now + op.hold > (s.hold or 0) then
-      s.hold, s.dirty = now + op.hold, true
+    local stop = op.hold > 0 and now + op.hold or 0
+    if stop > (s.hold or 0) then
+      s.hold, s.dirty = stop, true
+    elseif (s.hold or 0) >= FENCE and stop > (s.held or 0) then
+      s.held, s.dirty = stop, true
     end
   end
   return answer_amount(ALLOWED, op.checks, change + 4 * learned)
@@ -671,61 +676,69 @@ local function leave(op)
   return answer_amount(ALLOWED, op.checks, 0)
 end
 
--- µs until no lease of the key is outstanding.
-local function leased_for(s, l)
-  local last = 0
-  if l.algorithm == 2 then -- its entries carry their lease's end
-    last = tonumber(call('ZRANGE', s.key, -1, -1, 'WITHSCORES')[2] or 0)
-  else
-    for i = 1, #(s.leases or '') do
-      last = s.leases[i].stop > last and s.leases[i].stop or last
-    end
-  end
-  return last > now and last - now or 0
-end
+local others = {[GIVE] = give_back, [REFUND] = refund, [UNLEASE] = unlease, [FEEDBACK] = feedback, [CHARGE] = charge,
+  [LEAVE] = leave}
 
--- By version `stamp` of the regions the keys are at home elsewhere: nothing is taken here any more. What remains is what the
--- new home may begin with, once the amount is 0: no lease is outstanding.
-local function move_out(op)
-  local wait = 0
-  load_states(op.checks)
-  for i = 1, #op.checks do
-    local c = op.checks[i]
-    local s, fence = c.state, FENCE + op.stamp
-    if (s.hold or 0) < fence then
-      s.hold, s.dirty = fence, true
-    end
-    local leased_us = leased_for(s, c.limit)
-    wait = leased_us > wait and leased_us or wait
-  end
-  return answer_amount(ALLOWED, op.checks, wait)
-end
-
--- By version `stamp` the keys are at home here, and the earlier homes have left no more than `amount`. Unknown: by a later
--- version, or by other regions of the same one, they have left this home as well.
-local function move_in(op, n_op)
-  load_states(op.checks)
-  for i = 1, #op.checks do
-    if (op.checks[i].state.hold or 0) >= FENCE + op.stamp then
-      return answer_amount(UNKNOWN, op.checks, 0)
-    end
-  end
-  for i = 1, #op.checks do
-    local c = op.checks[i]
-    local s = c.state
-    if (s.hold or 0) >= FENCE then
-      s.hold, s.dirty = nil, true
-      if s.hold_key then
-        call('DEL', s.hold_key)
+do -- a function has at most 200 local variables
+  -- µs until no lease of the key is outstanding.
+  local function leased_for(s, l)
+    local last = 0
+    if l.algorithm == 2 then -- its entries carry their lease's end
+      last = tonumber(call('ZRANGE', s.key, -1, -1, 'WITHSCORES')[2] or 0)
+    else
+      for i = 1, #(s.leases or '') do
+        last = s.leases[i].stop > last and s.leases[i].stop or last
       end
     end
-    lower(c, n_op, op.amount)
+    return last > now and last - now or 0
   end
-  return answer_amount(ALLOWED, op.checks, 0)
+
+  -- By version `stamp` of the regions the key is at home elsewhere: nothing is taken here any more. What remains is what the
+  -- new home may begin with, once the amount is 0: no lease is outstanding, and a hold is over. The wait is until what is
+  -- remembered by ids is over as well.
+  others[MOVE_OUT] = function(op)
+    load_states(op.checks)
+    local c = op.checks[1]
+    local s, l, fence, ids = c.state, c.limit, FENCE + op.stamp, 60000000
+    if (s.hold or 0) < fence then
+      if (s.hold or 0) < FENCE then
+        s.held = s.hold
+      end
+      s.hold = fence
+      if not s.dirty then
+        guards_save(s, false)
+      end
+    else -- the key expires 60 s after FENCE_KEPT
+      local kept = call('PTTL', s.hold_key or s.key) * 1000
+      local rest = kept > FENCE_KEPT and kept - FENCE_KEPT or 0
+      ids = kept >= 0 and rest < ids and rest or ids
+    end
+    local wait, held = leased_for(s, l), s.held and s.held - now or 0
+    local left, _, reset = algorithms[l.algorithm].left(s, l)
+    return with_tail(record(ALLOWED, c.index, left, ids, reset), ALLOWED, wait > held and wait or held, 0, '')
+  end
+
+  -- By version `stamp` the key is at home here, and the earlier homes have left no more than `amount`; without it the question
+  -- is whether it may be. Unknown: by a later version, or by other regions of the same one, it has left this home as well.
+  others[MOVE_IN] = function(op, n_op)
+    load_states(op.checks)
+    local s = op.checks[1].state
+    if (s.hold or 0) >= FENCE + op.stamp then
+      return answer_amount(UNKNOWN, op.checks, 0)
+    end
+    if op.amount >= 0 then
+      if (s.hold or 0) >= FENCE then
+        s.hold, s.held, s.dirty = s.held, nil, true
+        if s.hold_key then
+          call('DEL', s.hold_key)
+        end
+      end
+      lower(op.checks[1], n_op, op.amount)
+    end
+    return answer_amount(ALLOWED, op.checks, 0)
+  end
 end
 
-local others = {[GIVE] = give_back, [REFUND] = refund, [UNLEASE] = unlease, [FEEDBACK] = feedback, [CHARGE] = charge,
-  [LEAVE] = leave, [MOVE_OUT] = move_out, [MOVE_IN] = move_in}
 local reply, was_refused, was_wait = {plain_reply or pack_fields('<I2I6dB', stamp, stamp_high, now, doubted and 1 or 0)}, false, 0
 for i = 1, n_ops do
   local op = plain_ops and read_plain(i) or read_operation()

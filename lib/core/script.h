@@ -52,11 +52,11 @@ enum script_op_kind {
 			  * for longer; no more than `amount` is left of it (UINT64_MAX: as it is) */
 	SCRIPT_CHARGE, /* takes each check's cost as far as it is there: it was admitted while nobody could ask */
 	SCRIPT_LEAVE,    /* the caller of the checks' turns waits no more */
-	SCRIPT_MOVE_OUT, /* by version `stamp_us` of the regions the keys are at home elsewhere: nothing is taken here any more. The
-		       * answer's `amount`: µs until no lease is outstanding; if 0, what remains is what there may be
-		       * there */
-	SCRIPT_MOVE_IN, /* by version `stamp_us` they are at home here, and at most `amount` remains. SCRIPT_UNKNOWN: they have
-			* left, by a version that is not earlier */
+	SCRIPT_MOVE_OUT, /* one check: by version `stamp_us` of the regions the key is at home elsewhere: nothing is taken here any
+			  * more. The answer's `amount`: µs until no lease is outstanding and a hold is over; if 0, what remains is what
+			  * there may be there. `wait_us`: until no id is remembered here */
+	SCRIPT_MOVE_IN, /* one check: by version `stamp_us` the key is at home here, and at most `amount` remains; UINT64_MAX: may
+			 * it be? SCRIPT_UNKNOWN: it has left, by a version that is not earlier */
 };
 
 /*
@@ -154,6 +154,10 @@ enum script_status {
 };
 
 /* What refused. */
+enum {
+	SCRIPT_FENCED_US = 1000000
+}; /* the wait of one who is SCRIPT_HELD since the key's home is elsewhere */
+
 enum script_refusal { SCRIPT_LIMITED, SCRIPT_HELD, SCRIPT_BREAKER_OPEN, SCRIPT_QUEUE_FULL };
 
 struct script_answer {

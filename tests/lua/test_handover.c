@@ -161,3 +161,95 @@ Test(handover, leases_are_waited_for)
 			     key);
 	}
 }
+
+static struct script_answer hold_for(const struct limit *l, const char *key, uint64_t us)
+{
+	struct script_check check = {.limit = l, .key = slice_of(key), .cost = 1};
+	struct script_op op = {.kind = SCRIPT_FEEDBACK,
+			       .checks = &check,
+			       .n_checks = 1,
+			       .ok = true,
+			       .hold_us = us,
+			       .amount = UINT64_MAX};
+	struct script_answer a;
+
+	script_rig_run(&rig, &op, 1, &a);
+	return a;
+}
+
+static void is_held_for(const struct limit *l, const char *key, uint64_t us)
+{
+	uint64_t amount = ask_for(SCRIPT_MOVE_OUT, l, key, 2, 0).amount;
+
+	cr_assert_gt(amount, us - 5 * SECOND, "%s", key);
+	cr_assert_leq(amount, us, "%s", key);
+}
+
+Test(handover, an_ordinary_hold_is_waited_for)
+{
+	for (unsigned i = 0; i < KINDS; i++) {
+		const struct kind *k = &kinds[i];
+		struct limit l = limit_of(k->algorithm);
+
+		hold_for(&l, k->old_home, 60 * SECOND);
+		is_held_for(&l, k->old_home, 60 * SECOND);
+		is_held_for(&l, k->old_home, 60 * SECOND);
+		hold_for(&l, k->old_home, 90 * SECOND);
+		is_held_for(&l, k->old_home, 90 * SECOND);
+		hold_for(&l, k->old_home, 30 * SECOND);
+		is_held_for(&l, k->old_home, 90 * SECOND);
+		cr_assert_eq(arrives(&l, k->old_home, 3, 10), SCRIPT_ALLOWED);
+		cr_assert_gt(ask_for(SCRIPT_TAKE, &l, k->old_home, 1, 0).wait_us, 80 * SECOND,
+			     "%s: it came back", k->old_home);
+	}
+}
+
+Test(handover, a_question_opens_nothing)
+{
+	for (unsigned i = 0; i < KINDS; i++) {
+		const struct kind *k = &kinds[i];
+		struct limit l = limit_of(k->algorithm);
+
+		cr_assert_eq(left_by(&l, k->old_home, 2), 10);
+		cr_assert_eq(arrives(&l, k->old_home, 2, UINT64_MAX), SCRIPT_UNKNOWN);
+		cr_assert_eq(arrives(&l, k->old_home, 3, UINT64_MAX), SCRIPT_ALLOWED);
+		refuses(&l, k->old_home, SCRIPT_HELD);
+	}
+}
+
+Test(handover, ids_are_remembered_for_a_minute)
+{
+	for (unsigned i = 0; i < KINDS; i++) {
+		const char *key = kinds[i].old_home;
+		struct limit l = limit_of(kinds[i].algorithm);
+		int64_t wait;
+
+		cr_assert_eq(ask_for(SCRIPT_MOVE_OUT, &l, key, 2, 0).wait_us, 60 * SECOND);
+		wait = ask_for(SCRIPT_MOVE_OUT, &l, key, 2, 0).wait_us;
+		cr_assert_leq(wait, 60 * SECOND, "%s", key);
+		cr_assert_gt(wait, 50 * SECOND, "%s", key);
+		cr_assert_eq(ask_for(SCRIPT_MOVE_OUT, &l, key, 3, 0).wait_us, 60 * SECOND,
+			     "%s: ids of a home that opened again", key);
+	}
+}
+
+/* Renewed for ever at the earlier home, a permit would outlive what stands for it at the next one. */
+Test(handover, a_permit_is_not_renewed_where_its_key_has_left)
+{
+	struct limit l = limit_of(ALGORITHM_CONCURRENCY);
+	struct script_check check = {.limit = &l, .key = slice_of("k:c{a}"), .cost = 1};
+	struct script_op op = {
+		.kind = SCRIPT_TAKE, .checks = &check, .n_checks = 1, .permit = SLICE("p")};
+	struct script_answer a;
+
+	script_rig_run(&rig, &op, 1, &a);
+	op.kind = SCRIPT_RENEW;
+	script_rig_run(&rig, &op, 1, &a);
+	cr_assert_eq(a.status, SCRIPT_ALLOWED);
+	cr_assert_eq(left_by(&l, "k:c{a}", 2), 9);
+	script_rig_run(&rig, &op, 1, &a);
+	cr_assert_eq(a.status, SCRIPT_UNKNOWN);
+	cr_assert_eq(arrives(&l, "k:c{a}", 3, 10), SCRIPT_ALLOWED);
+	script_rig_run(&rig, &op, 1, &a);
+	cr_assert_eq(a.status, SCRIPT_ALLOWED);
+}

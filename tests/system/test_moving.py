@@ -103,6 +103,41 @@ class Carried(Moving):
         for agent in (new, self.agent(2), latest):
             self.assertEqual(0, self.take(agent, "hour", key, 3))
 
+    def test_those_who_know_less_do_not_disturb(self):
+        old, new, key = self.agent(1), self.agent(2), key_that("eu", "ap")
+        self.assertEqual(2, self.take(new, "hour", key, 2))
+        latest = self.agent(3)
+        self.assertEqual(2, self.take(latest, "hour", key, 2))
+        late = self.agent(2)
+        for _ in range(8):
+            for agent in (new, late):
+                self.assertEqual(0, self.take(agent, "hour", key, 1))
+            self.assertEqual(1, latest.call("KOVA.TAKE", "hour", key)[0])
+            self.assertEqual(1, old.call("KOVA.TAKE", "hour", key)[0])
+
+    def test_an_id_is_charged_once(self):
+        old, new, key = self.agent(1), self.agent(2), key_that("eu", "ap")
+        self.assertEqual(1, old.call("KOVA.TAKE", "hour", key, "ID", "once")[0])
+        self.arrive(new, "hour", key)
+        repeated = new.call("KOVA.TAKE", "hour", key, "ID", "once")
+        self.assertEqual((0, "limited:hour"), (repeated[0], repeated[5]))
+        self.assertGreater(repeated[3], 30000)
+        self.assertLessEqual(repeated[3], 60000)
+        self.assertEqual(1, new.call("KOVA.TAKE", "hour", key)[0])
+
+    def test_a_hold_is_kept(self):
+        old, new, key = self.agent(1), self.agent(2), key_that("eu", "ap")
+        self.assertEqual("OK", old.call("KOVA.FEEDBACK", "hour", key, "ERROR", "STATUS", "429", "RETRYAFTER", "600"))
+        self.assertEqual(0, self.take(new, "hour", key, 3))
+        self.assertGreater(new.call("KOVA.TAKE", "hour", key)[3], 500000)
+
+    def test_a_hold_at_the_home_is_no_move(self):
+        new, key = self.agent(2), key_that("eu", "ap")
+        self.arrive(new, "hour", key)
+        self.assertEqual("OK", new.call("KOVA.FEEDBACK", "hour", key, "ERROR", "STATUS", "429", "RETRYAFTER", "600"))
+        for _ in range(4):
+            self.assertEqual((0, "held"), tuple(new.call("KOVA.TAKE", "hour", key)[i] for i in (0, 5)))
+
     def test_permits_back_again(self):
         agents, key = [self.agent(version) for version in (1, 2, 3)], key_that("eu", "ap")
         taken = []
