@@ -355,6 +355,17 @@ static struct stream *stream_new(struct gossip_streams *s, bool is_client)
 	return st;
 }
 
+/* The one that was served first of those that have not shown a key; there is one. */
+static struct stream *oldest_stranger(const struct gossip_streams *s)
+{
+	struct stream *oldest = NULL;
+
+	for (struct stream *st = s->first; st != NULL; st = st->next)
+		if (!st->is_client && !st->closing && st->question.len == 0)
+			oldest = st;
+	return oldest;
+}
+
 static void on_connection(uv_stream_t *listener, int status)
 {
 	struct gossip_streams *s = listener->data;
@@ -362,11 +373,14 @@ static void on_connection(uv_stream_t *listener, int status)
 
 	if (st == NULL)
 		return;
-	if (uv_accept(listener, (uv_stream_t *)&st->tcp) != 0)
+	if (uv_accept(listener, (uv_stream_t *)&st->tcp) != 0) {
 		stream_close(st);
-	else if (s->n_served > SERVED_MAX)
-		reject(st, GOSSIP_REJECTED_OVERFLOW);
-	else if (uv_read_start((uv_stream_t *)&st->tcp, on_alloc, on_read) != 0)
+		return;
+	}
+	/* Strangers that say nothing can't keep members out: they make room. */
+	if (s->n_served > SERVED_MAX)
+		reject(oldest_stranger(s), GOSSIP_REJECTED_OVERFLOW); /* `st`, if there is no other */
+	if (!st->closing && uv_read_start((uv_stream_t *)&st->tcp, on_alloc, on_read) != 0)
 		stream_close(st);
 }
 
