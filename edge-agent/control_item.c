@@ -200,6 +200,12 @@ static bool is_printable(struct slice text)
 	return true;
 }
 
+/* Records are lines: JSON that goes over several is kept byte by byte. */
+static bool is_one_line(struct slice text)
+{
+	return slice_index(text, '\n') == text.len;
+}
+
 /* Whether `said` is about what its id names, and if so the rule of it. KOVA_ECONFIG: it is nothing that we know. */
 static kova_status read_said(const struct gossip_item *said, struct control_item_parts *parts)
 {
@@ -207,7 +213,7 @@ static kova_status read_said(const struct gossip_item *said, struct control_item
 	struct control_id id;
 	kova_status status = KOVA_ECONFIG;
 
-	if (json_is_object(json) && control_id_of_json(json, &id) &&
+	if (is_one_line(said->value) && json_is_object(json) && control_id_of_json(json, &id) &&
 	    slice_equal((struct slice){id.bytes, id.len}, said->id))
 		status = control_rule_read(json, (enum control_kind)id.bytes[0], parts);
 	json_decref(json);

@@ -18,3 +18,24 @@ struct gossip_window {
 
 /* Takes message `number` of `epoch` in. False: it was seen, is too old to tell, or is of an earlier life. */
 bool gossip_window_admit(struct gossip_window *w, uint64_t epoch, uint64_t number);
+
+/* A window for each sender. */
+struct gossip_senders {
+	struct gossip_sender *list; /* open addressing; NULL: there are none */
+	uint32_t n, mask;
+};
+
+enum {
+	GOSSIP_SENDERS_MAX = 16384,
+	GOSSIP_SENDER_KEPT_MS =
+		3600000, /* one that was not heard for so long makes room, when it is needed */
+};
+
+void gossip_senders_release(struct gossip_senders *t);
+
+/*
+ * The window of a sender that has shown a key, by a hash of its name, at `now_ms` of a monotonic clock; until the next call. NULL:
+ * there is no room, or no memory.
+ */
+struct gossip_window *gossip_senders_window(struct gossip_senders *t, uint64_t name_hash,
+					    uint64_t now_ms);

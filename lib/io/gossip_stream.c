@@ -379,7 +379,8 @@ static void on_connection(uv_stream_t *listener, int status)
 	}
 	/* Strangers that say nothing can't keep members out: they make room. */
 	if (s->n_served > SERVED_MAX)
-		reject(oldest_stranger(s), GOSSIP_REJECTED_OVERFLOW); /* `st`, if there is no other */
+		reject(oldest_stranger(s),
+		       GOSSIP_REJECTED_OVERFLOW); /* `st`, if there is no other */
 	if (!st->closing && uv_read_start((uv_stream_t *)&st->tcp, on_alloc, on_read) != 0)
 		stream_close(st);
 }

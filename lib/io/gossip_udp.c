@@ -28,11 +28,6 @@ enum {
 
 _Static_assert(SEAL_HEAD + GOSSIP_TAG_BYTES == GOSSIP_SEAL_BYTES, "what a body has room beside");
 
-struct peer {
-	uint64_t name_hash; /* 0: the place is empty */
-	struct gossip_window window;
-};
-
 struct seed {
 	uv_getaddrinfo_t request;
 	struct gossip_udp *u;
@@ -54,8 +49,7 @@ struct gossip_udp {
 	struct gossip_streams *streams;
 	struct seed seeds[GOSSIP_SEEDS_MAX];
 	size_t n_seeds;
-	struct peer *peers; /* open addressing */
-	uint32_t n_peers, peers_mask;
+	struct gossip_senders senders;
 	struct gossip_out out;
 	uint64_t rejected[GOSSIP_REJECTED_REASONS];
 	char received[RECEIVE_BYTES];
@@ -202,46 +196,6 @@ static void refuse(struct gossip_udp *u, enum gossip_rejection why,
 
 /* ---- The seal ---- */
 
-static struct peer *peer_place(struct peer *peers, uint32_t mask, uint64_t name_hash)
-{
-	uint32_t i = (uint32_t)name_hash & mask;
-
-	while (peers[i].name_hash != 0 && peers[i].name_hash != name_hash)
-		i = (i + 1) & mask;
-	return &peers[i];
-}
-
-static bool peers_grow(struct gossip_udp *u)
-{
-	uint32_t mask = u->peers != NULL ? u->peers_mask * 2 + 1 : 15;
-	struct peer *peers = calloc((size_t)mask + 1, sizeof *peers);
-
-	if (peers == NULL)
-		return false;
-	for (uint32_t i = 0; u->peers != NULL && i <= u->peers_mask; i++)
-		if (u->peers[i].name_hash != 0)
-			*peer_place(peers, mask, u->peers[i].name_hash) = u->peers[i];
-	free(u->peers);
-	u->peers = peers;
-	u->peers_mask = mask;
-	return true;
-}
-
-/* The window of a sender that has shown a key. NULL: there is no room. */
-static struct peer *peer_of(struct gossip_udp *u, struct slice name)
-{
-	uint64_t name_hash = gossip_hash(name) | 1;
-
-	if (u->n_peers >= GOSSIP_MEMBERS_MAX ||
-	    ((u->peers == NULL || u->n_peers * 2 > u->peers_mask) && !peers_grow(u)))
-		return NULL;
-	struct peer *p = peer_place(u->peers, u->peers_mask, name_hash);
-
-	u->n_peers += p->name_hash == 0;
-	p->name_hash = name_hash;
-	return p;
-}
-
 /* False: why it is refused. */
 static bool seal_open(struct gossip_udp *u, struct slice datagram, struct slice *ret_body,
 		      enum gossip_rejection *ret_why)
@@ -269,10 +223,11 @@ static bool seal_open(struct gossip_udp *u, struct slice datagram, struct slice 
 	*ret_why = GOSSIP_REJECTED_MALFORMED;
 	if (r.failed)
 		return false;
-	struct peer *peer = peer_of(u, head.sender.name);
+	struct gossip_window *seen = gossip_senders_window(
+		&u->senders, gossip_hash(head.sender.name), uv_hrtime() / 1000000);
 
-	*ret_why = peer == NULL ? GOSSIP_REJECTED_OVERFLOW : GOSSIP_REJECTED_REPLAY;
-	return peer != NULL && gossip_window_admit(&peer->window, epoch, number);
+	*ret_why = seen == NULL ? GOSSIP_REJECTED_OVERFLOW : GOSSIP_REJECTED_REPLAY;
+	return seen != NULL && gossip_window_admit(seen, epoch, number);
 }
 
 /* ---- What a step says ---- */
@@ -500,7 +455,7 @@ static void udp_free(struct gossip_udp *u)
 	gossip_keys_free(u->keys);
 	gossip_free(u->core);
 	gossip_out_release(&u->out);
-	free(u->peers);
+	gossip_senders_release(&u->senders);
 	free(u);
 }
 

@@ -794,6 +794,23 @@ Test(control, the_newest_write_wins_wherever_it_was_made)
 	control_free(c);
 }
 
+Test(control, a_value_of_several_lines_damages_no_file)
+{
+	static const char lines[] = "{\"name\":\"p\",\n\"limit\":7,\"per\":\"1s\"}";
+	struct control *c = start("[]", "[]");
+
+	take(c, said("pp", 2, lines, stamp_now()));
+	control_free(c);
+	c = start("[]", "[]");
+	struct control_state *state = control_snapshot(c);
+	const struct control_item *kept = control_state_find(state, SLICE("pp"));
+
+	cr_assert_not_null(kept);
+	cr_expect(slice_equal(kept->text, SLICE(lines)), "it is passed on as it came");
+	control_state_unref(state);
+	control_free(c);
+}
+
 static size_t n_writes;
 
 static void count_writes(const struct control_written *list, size_t n, void *data)

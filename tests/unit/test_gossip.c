@@ -467,6 +467,26 @@ Test(gossip_replay, each_number_is_taken_once)
 	cr_expect_not(gossip_window_admit(&w, 5, 12));
 }
 
+/* Names of containers come and go: who is there is heard, however many were. */
+Test(gossip_replay, senders_of_old_make_room)
+{
+	enum { HOUR = GOSSIP_SENDER_KEPT_MS, HALF = GOSSIP_SENDERS_MAX / 2 };
+	struct gossip_senders t = {0};
+
+	for (uint64_t i = 1; i <= GOSSIP_SENDERS_MAX; i++)
+		cr_assert_not_null(gossip_senders_window(&t, 2 * i, i <= HALF ? 0 : HOUR / 2));
+	cr_expect_null(gossip_senders_window(&t, 1u << 20, HOUR - 1), "all are there still");
+	struct gossip_window *known = gossip_senders_window(&t, 2, HOUR);
+
+	cr_assert_not_null(known, "one who is known needs no room");
+	cr_expect(gossip_window_admit(known, 5, 10));
+	cr_expect_not_null(gossip_senders_window(&t, 1u << 20, HOUR), "the old ones make room");
+	cr_expect_eq(t.n, HALF + 2);
+	cr_expect_not(gossip_window_admit(gossip_senders_window(&t, 2, HOUR), 5, 10),
+		      "what it had seen is known still");
+	gossip_senders_release(&t);
+}
+
 Test(gossip_replay, in_any_order_each_is_taken_once)
 {
 	struct gossip_window w = {0};
