@@ -8,12 +8,14 @@ install(FILES README.md ARCHITECTURE.md CHANGELOG.md LICENSE ${documents} DESTIN
 install(FILES deploy/demo.json DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 install(DIRECTORY deploy/nginx deploy/haproxy DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 
-# The unit names the program by its whole path: the one of this installation.
-file(READ ${PROJECT_SOURCE_DIR}/deploy/systemd/kova-agent.service unit)
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/deploy/systemd/kova-agent.service)
-string(REPLACE "/usr/bin/kova-agent" "${CMAKE_INSTALL_FULL_BINDIR}/kova-agent" unit "${unit}")
-file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/generated/kova-agent.service CONTENT "${unit}")
-install(FILES ${PROJECT_BINARY_DIR}/generated/kova-agent.service DESTINATION lib/systemd/system)
+# A unit names its program by its whole path: the one of this installation.
+foreach(daemon kova-agent kova-coordinator)
+  file(READ ${PROJECT_SOURCE_DIR}/deploy/systemd/${daemon}.service unit)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/deploy/systemd/${daemon}.service)
+  string(REPLACE "/usr/bin/${daemon}" "${CMAKE_INSTALL_FULL_BINDIR}/${daemon}" unit "${unit}")
+  file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/generated/${daemon}.service CONTENT "${unit}")
+  install(FILES ${PROJECT_BINARY_DIR}/generated/${daemon}.service DESTINATION lib/systemd/system)
+endforeach()
 
 # Where each shell looks for completions by itself.
 install(FILES kovactl/completion/kovactl.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME kovactl)

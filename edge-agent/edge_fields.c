@@ -5,8 +5,8 @@
 #include "core/clock_offset.h"
 #include "core/rendezvous.h"
 #include "edge_regions.h"
-#include "option_table.h"
-#include "policy_fields.h"
+#include "io/option_table.h"
+#include "io/policy_fields.h"
 
 enum { CALL_MS_MAX = 60000, THREADS_MAX = 64 };
 

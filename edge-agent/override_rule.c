@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "policy_fields.h"
+#include "io/policy_fields.h"
 #include "policy_rule.h"
 
 static bool has_rate(enum algorithm a)

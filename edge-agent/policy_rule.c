@@ -12,7 +12,7 @@
 #include "core/duration.h"
 #include "core/lease.h"
 #include "io/calendar_zone.h"
-#include "policy_fields.h"
+#include "io/policy_fields.h"
 #include "policy_stats.h"
 
 enum { LEVELS_MAX = 8 };

@@ -35,7 +35,7 @@ static struct usage_agent *add(struct usage_ledger *l, struct slice name, uint64
 	struct usage_agent *agent, **agents = l->agents;
 
 	if (l->n == l->room) {
-		size_t room = l->room > 0 ? 2 * l->room : 4;
+		size_t room = l->room > 0 ? 2 * l->room : 1;
 
 		agents = realloc(agents, room * sizeof(*agents));
 		if (agents == NULL)
@@ -102,15 +102,31 @@ struct usage_record usage_ledger_agent(const struct usage_ledger *l, size_t i)
 	return (struct usage_record){{a->name, a->length}, a->epoch, a->window, a->hlc, a->counts};
 }
 
-void usage_ledger_forget(struct usage_ledger *l, uint64_t before_hlc)
+static bool is_over(const struct usage_ledger *l, const struct usage_agent *a)
 {
+	for (size_t i = 0; i < l->n; i++) {
+		const struct usage_agent *later = l->agents[i];
+
+		if (later->epoch > a->epoch &&
+		    slice_equal((struct slice){later->name, later->length},
+				(struct slice){a->name, a->length}))
+			return true;
+	}
+	return false;
+}
+
+bool usage_ledger_forget(struct usage_ledger *l, uint64_t before_hlc)
+{
+	size_t n = l->n;
+
 	for (size_t i = l->n; i-- > 0;) {
 		struct usage_agent *a = l->agents[i];
 
-		if (a->hlc >= before_hlc)
+		if (a->hlc >= before_hlc || !is_over(l, a))
 			continue;
 		l->final = sum(l->final, a->counts);
 		free(a);
 		l->agents[i] = l->agents[--l->n];
 	}
+	return l->n < n;
 }

@@ -49,7 +49,9 @@ struct usage_counts usage_ledger_total(const struct usage_ledger *l);
 struct usage_record usage_ledger_agent(const struct usage_ledger *l, size_t i);
 
 /*
- * Agents (of an epoch) whose records are all from before this stamp of the hybrid logical clock are over, and forgotten. Their records must
- * be older than any that can be read again (the topic's retention).
+ * Forgets the processes that are over: a later epoch of the same agent was read, and all that was read of the process is from before this stamp
+ * of the hybrid logical clock. Such records must be older than any that can be read again (the topic's retention). What they
+ * used stays in the total. A process without a successor is kept however long it is silent: it may only have been idle, and
+ * its counters go on. Returns whether there were any.
  */
-void usage_ledger_forget(struct usage_ledger *l, uint64_t before_hlc);
+bool usage_ledger_forget(struct usage_ledger *l, uint64_t before_hlc);

@@ -14,7 +14,7 @@ _FIELDS = {1: ("region", str), 2: ("agent", str), 3: ("epoch", int), 4: ("policy
            11: ("waited", int)}
 
 
-def _varint(data, at):
+def varint(data, at):
     value = shift = 0
     while True:
         byte = data[at]
@@ -29,14 +29,14 @@ def decode(data):
     values = {name: kind() for name, kind in _FIELDS.values()}
     at = 0
     while at < len(data):
-        tag, at = _varint(data, at)
+        tag, at = varint(data, at)
         name, kind = _FIELDS[tag >> 3]
         if tag & 7 == 0:
-            value, at = _varint(data, at)
+            value, at = varint(data, at)
             values[name] = kind(value)
         else:
             assert tag & 7 == 2, f"wire type {tag & 7}"
-            size, at = _varint(data, at)
+            size, at = varint(data, at)
             piece = data[at:at + size]
             values[name] = piece.decode() if kind is str else piece
             at += size

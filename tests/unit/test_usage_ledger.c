@@ -46,11 +46,16 @@ Test(usage_ledger, what_is_forgotten_stays_in_the_sum)
 	struct usage_ledger l = {0};
 
 	read_of(&l, record("a", 1, 10, 5));
-	read_of(&l, record("b", 1, 20, 7));
-	usage_ledger_forget(&l, 20);
-	cr_expect_eq(l.n, 1);
-	cr_expect(slice_equal(usage_ledger_agent(&l, 0).agent, SLICE("b")));
-	cr_expect_eq(usage_ledger_total(&l).admitted, 12);
+	read_of(&l, record("b", 1, 11, 7));
+	read_of(&l, record("a", 2, 20, 1));
+	cr_expect_not(usage_ledger_forget(&l, 10), "it may be read again");
+	cr_expect(usage_ledger_forget(&l, 20));
+	cr_expect_eq(l.n, 2, "b may only be idle");
+	for (size_t i = 0; i < l.n; i++)
+		cr_expect(slice_equal(usage_ledger_agent(&l, i).agent, SLICE("b")) ||
+			  usage_ledger_agent(&l, i).epoch == 2);
+	cr_expect_eq(usage_ledger_total(&l).admitted, 13);
+	cr_expect_eq(read_of(&l, record("b", 1, 11, 9)), 15);
 	usage_ledger_release(&l);
 }
 

@@ -1,4 +1,4 @@
-#include "policy_fields.h"
+#include "io/policy_fields.h"
 
 #include <stddef.h>
 
@@ -6,7 +6,7 @@
 #include "core/breaker.h"
 #include "core/request_bounds.h"
 #include "core/shares.h"
-#include "option_table.h"
+#include "io/option_table.h"
 
 const char *const policy_algorithm_names[] = {
 	[ALGORITHM_TOKEN_BUCKET] = "token-bucket",

@@ -1,0 +1,37 @@
+/* The configuration of one coordinator: read from a file, checked, defaults filled in. */
+#pragma once
+
+#include <stdint.h>
+
+#include "core/buf.h"
+#include "core/name.h"
+#include "core/status.h"
+#include "io/conf.h"
+#include "io/kafka_conf.h"
+
+/* What a row of the rollup says of a policy. */
+struct coord_policy {
+	char name[NAME_BYTES_MAX + 1];
+	uint64_t limit; /* of the policy, or of its first level; permits or slots at once */
+	char per[24];   /* a duration, or a calendar's unit */
+};
+
+/* All of it is owned. */
+struct coord_conf {
+	char *node;
+	char *http; /* "host:port" or "[v6]:port"; NULL: off */
+	struct kafka_conf kafka;
+	uint64_t rollup_ms;
+	struct coord_policy *policies; /* in the bytewise order of their names */
+	size_t n_policies;
+};
+
+extern const struct conf_table coord_table;
+
+/* As edge_conf_load() is for agents: on failure *ret_errors has a line FILE:LINE:COLUMN for each. KOVA_ECONFIG, KOVA_ENOMEM. */
+KOVA_MUST_CHECK kova_status coord_conf_load(const char *path, struct coord_conf *ret_conf,
+					    struct buf *ret_errors);
+void coord_conf_release(struct coord_conf *conf);
+
+/* NULL: there is none of this name. */
+const struct coord_policy *coord_conf_policy(const struct coord_conf *conf, const char *name);

@@ -1,0 +1,225 @@
+/*
+ * Two threads. The loop answers HTTP and signals; the other one talks to Kafka, session after session, and may block for as long as the
+ * brokers take. It tells its numbers under a lock, and that it has ended by a message.
+ *
+ *   SIGTERM ──▶ stop is set ──▶ the session commits and leaves the group ──▶ its message ──▶ the loop's handles close
+ */
+#include "coordinator.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "http.h"
+#include "session.h"
+#include "share.h"
+
+enum { SIGNALS = 3, AGAIN_MS = 1000, SLICE_MS = 50, LOG_FLUSH_MS = 1000 };
+
+struct coordinator {
+	uv_loop_t loop;
+	const char *file;
+	struct coord_conf first, *conf; /* conf: &first, or owned */
+	struct coord_share share;
+	struct http_front *http;
+	uv_signal_t signals[SIGNALS];
+	uv_timer_t log_timer;
+	uv_thread_t thread;
+};
+
+/* Logs each line of `errors` and empties it. */
+static void log_lines(const char *event, struct buf *errors)
+{
+	char *line = errors->ptr;
+
+	buf_add(errors, "", 1);
+	if (buf_failed(errors))
+		line = NULL;
+	for (char *rest = errors->ptr;
+	     line != NULL && (line = strtok_r(rest, "\n", &rest)) != NULL;)
+		log_event(LOG_ERROR, event, line);
+	buf_release(errors);
+}
+
+/* ---- The thread ---- */
+
+static void on_thread(void *data)
+{
+	struct coord_share *share = data;
+
+	while (!session_run(share))
+		for (int waited = 0; waited < AGAIN_MS && !atomic_load(&share->stop);
+		     waited += SLICE_MS)
+			usleep(SLICE_MS * 1000);
+	mailbox_post(&share->box, &share->ended);
+}
+
+/* ---- Ending ---- */
+
+static void on_ended(struct message *m)
+{
+	struct coordinator *c =
+		(struct coordinator *)((char *)m - offsetof(struct coordinator, share.ended));
+
+	uv_thread_join(&c->thread);
+	http_front_close(c->http);
+	for (int i = 0; i < SIGNALS; i++)
+		uv_close((uv_handle_t *)&c->signals[i], NULL);
+	uv_close((uv_handle_t *)&c->log_timer, NULL);
+	mailbox_close(&c->share.box, NULL, NULL);
+}
+
+/* ---- Reloading ---- */
+
+static bool same(const char *a, const char *b)
+{
+	return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
+}
+
+static void warn_of_restart(const struct coord_conf *was, const struct coord_conf *is)
+{
+	const struct {
+		const char *name;
+		bool differs;
+	} parts[] = {{"node", !same(was->node, is->node)},
+		     {"http", !same(was->http, is->http)},
+		     {"rollup", was->rollup_ms != is->rollup_ms},
+		     {"kafka", !same(was->kafka.bootstrap, is->kafka.bootstrap)}};
+
+	for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+		if (parts[i].differs)
+			log_event(LOG_WARN, "needs_restart",
+				  "this is in force after a restart only",
+				  LOG_TEXT_FIELD("option", parts[i].name));
+}
+
+static void reload(struct coordinator *c)
+{
+	struct coord_conf *conf = calloc(1, sizeof *conf), *was = c->conf;
+	struct buf errors = {0};
+
+	if (conf == NULL || coord_conf_load(c->file, conf, &errors) != KOVA_OK) {
+		log_event(LOG_ERROR, "reload_failed", "the file is wrong: nothing was changed");
+		log_lines("reload_failed", &errors);
+		free(conf);
+		return;
+	}
+	warn_of_restart(&c->first, conf);
+	pthread_mutex_lock(&c->share.lock);
+	c->share.conf = c->conf = conf;
+	pthread_mutex_unlock(&c->share.lock);
+	if (was != &c->first) {
+		coord_conf_release(was);
+		free(was);
+	}
+	log_event(LOG_INFO, "reloaded", "the policies of the file are in force",
+		  LOG_INT_FIELD("policies", (int64_t)conf->n_policies));
+}
+
+static void on_signal(uv_signal_t *signal, int number)
+{
+	struct coordinator *c = signal->data;
+
+	if (number == SIGHUP) {
+		reload(c);
+	} else if (!atomic_exchange(&c->share.stop, true)) {
+		log_event(LOG_INFO, "draining", "what was read is committed, then it ends");
+	}
+}
+
+/* ---- Beginning ---- */
+
+static void on_log_timer(uv_timer_t *t)
+{
+	(void)t;
+	log_flush();
+}
+
+static kova_status cannot_start(const char *what, const char *why)
+{
+	log_event(LOG_ERROR, "cannot_start", what, LOG_TEXT_FIELD("why", why));
+	return KOVA_EIO;
+}
+
+/* Without a thread there is nothing to wait for. */
+static kova_status start(struct coordinator *c)
+{
+	static const int numbers[SIGNALS] = {SIGTERM, SIGINT, SIGHUP};
+	struct buf error = {0};
+	kova_status status = KOVA_OK;
+
+	if (c->conf->http != NULL) {
+		c->http = http_front_open(&c->loop, c->conf->http, &c->share, &error);
+		if (c->http == NULL) {
+			buf_add(&error, "", 1);
+			status = cannot_start("HTTP can't be served",
+					      buf_failed(&error) ? "out of memory" : error.ptr);
+		}
+	}
+	buf_release(&error);
+	if (status == KOVA_OK && uv_thread_create(&c->thread, on_thread, &c->share) != 0) {
+		http_front_close(c->http);
+		status = cannot_start("there can be no thread", "out of memory");
+	}
+	if (status != KOVA_OK) {
+		mailbox_close(&c->share.box, NULL, NULL);
+		return status;
+	}
+	uv_timer_init(&c->loop, &c->log_timer);
+	uv_timer_start(&c->log_timer, on_log_timer, LOG_FLUSH_MS, LOG_FLUSH_MS);
+	for (int i = 0; i < SIGNALS; i++) {
+		uv_signal_init(&c->loop, &c->signals[i]);
+		c->signals[i].data = c;
+		uv_signal_start(&c->signals[i], on_signal, numbers[i]);
+	}
+	return KOVA_OK;
+}
+
+static kova_status run(struct coordinator *c)
+{
+	kova_status status;
+
+	signal(SIGPIPE, SIG_IGN);
+	if (uv_loop_init(&c->loop) != 0)
+		return KOVA_ENOMEM;
+	if (mailbox_open(&c->share.box, &c->loop) != 0) {
+		uv_loop_close(&c->loop);
+		return KOVA_ENOMEM;
+	}
+	pthread_mutex_init(&c->share.lock, NULL);
+	c->share.ended.run = on_ended;
+	c->share.first = c->share.conf = c->conf;
+	status = start(c);
+	uv_run(&c->loop, UV_RUN_DEFAULT);
+	uv_loop_close(&c->loop);
+	pthread_mutex_destroy(&c->share.lock);
+	if (status == KOVA_OK)
+		log_event(LOG_INFO, "ended", "all of it is committed, or will be read again");
+	return status;
+}
+
+kova_status coordinator_run(const char *file, enum log_format format, enum log_level level)
+{
+	struct coordinator *c = calloc(1, sizeof *c);
+	struct buf errors = {0};
+	kova_status status = c != NULL ? coord_conf_load(file, &c->first, &errors) : KOVA_ENOMEM;
+
+	if (status != KOVA_OK) {
+		log_lines("cannot_start", &errors);
+		free(c);
+		return status;
+	}
+	log_setup(format, level, c->first.node);
+	c->file = file;
+	c->conf = &c->first;
+	status = run(c);
+	if (c->conf != &c->first) {
+		coord_conf_release(c->conf);
+		free(c->conf);
+	}
+	coord_conf_release(&c->first);
+	free(c);
+	return status;
+}

@@ -1,0 +1,409 @@
+/*
+ * A listener and its connections. Every answer is there at once, so a connection has nothing under way: bytes in, answers
+ * written in the same turn. One that brings no whole request in IDLE_MS is closed; so is one that does not read its answers.
+ */
+#include "http.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/version.h"
+#include "io/conf.h"
+#include "io/http_server.h"
+#include "io/log.h"
+#include "io/metrics.h"
+
+enum { CONNECTIONS_MAX = 128, IDLE_MS = 20000, BACKLOG = 64, READ_BYTES = 16384, BODY_MAX = 4096 };
+
+struct http_front {
+	uv_tcp_t tcp;
+	struct coord_share *share;
+	struct http_conn *conns; /* a list */
+	unsigned n_conns;
+	bool closing, tcp_closed;
+};
+
+struct http_conn {
+	struct http_front *front;
+	struct http_conn *next, **prev;
+	uv_tcp_t tcp;
+	uv_timer_t idle;
+	unsigned open_handles;
+	struct http_server *server;
+	struct buf out;
+	bool finished;
+	char in[READ_BYTES];
+};
+
+/* ---- Answers ---- */
+
+static void answer(struct http_exchange *x, unsigned status, const char *type, struct buf *body)
+{
+	const struct http_answer a = {.status = buf_failed(body) ? 503 : status,
+				      .media_type = type,
+				      .body = buf_slice(body)};
+
+	http_exchange_answer(x, &a);
+	buf_release(body);
+}
+
+static void answer_problem(struct http_exchange *x, unsigned status, const char *detail)
+{
+	struct buf body = {0};
+
+	buf_printf(&body,
+		   "{\"type\":\"about:blank\",\"title\":\"%s\",\"status\":%u,\"detail\":\"%s\"}\n",
+		   http_status_text(status), status, detail);
+	answer(x, status, "application/problem+json", &body);
+}
+
+static struct coord_numbers numbers_of(struct coord_share *s)
+{
+	pthread_mutex_lock(&s->lock);
+	struct coord_numbers n = s->numbers;
+
+	pthread_mutex_unlock(&s->lock);
+	return n;
+}
+
+static void write_number(struct metrics_writer *w, const char *name, enum metric_type type,
+			 const char *help, uint64_t value)
+{
+	metrics_family(w, name, type, NULL, help);
+	metrics_sample(w, NULL, 0, (double)value);
+}
+
+static void collect(struct metrics_writer *w, const void *data)
+{
+	const struct coord_numbers *n = data;
+	const struct metric_label version = {"version", KOVA_VERSION};
+	const struct metric_label kafka = {"part", "kafka"};
+
+	metrics_family(w, "kova_build", METRIC_INFO, NULL, "Which program this is.");
+	metrics_sample(w, &version, 1, 1);
+	metrics_family(w, "kova_outage", METRIC_GAUGE, NULL,
+		       "1 while the part can't be reached: it is not in its group.");
+	metrics_sample(w, &kafka, 1, !n->joined);
+	write_number(w, "kova_coordinator_records", METRIC_COUNTER,
+		     "Records of usage that were read, repetitions included.", n->records);
+	write_number(w, "kova_coordinator_malformed", METRIC_COUNTER,
+		     "Records that are none of kova.usage.v1, and were left out.", n->malformed);
+	write_number(w, "kova_coordinator_transactions", METRIC_COUNTER,
+		     "Transactions that were committed.", n->transactions);
+	write_number(w, "kova_coordinator_failures", METRIC_COUNTER,
+		     "Times that it gave up what was not committed, and began again.", n->failures);
+	write_number(w, "kova_coordinator_rows", METRIC_COUNTER,
+		     "Rows of kova.rollup.v1 that were committed.", n->rows);
+	write_number(w, "kova_coordinator_ledger_records", METRIC_COUNTER,
+		     "Records of kova.ledger.v1 that were committed.", n->ledger_records);
+	write_number(w, "kova_coordinator_partitions", METRIC_GAUGE,
+		     "Partitions of kova.usage.v1 that this coordinator owns.", n->partitions);
+	write_number(w, "kova_coordinator_keys", METRIC_GAUGE,
+		     "Key roots, by policy and region, whose usage it holds.", n->keys);
+}
+
+static void answer_metrics(struct http_exchange *x, const struct http_request *r,
+			   struct coord_share *share)
+{
+	static metrics_collector *const collectors[] = {collect};
+	const struct coord_numbers n = numbers_of(share);
+	bool open = http_request_accepts(r, SLICE("application"), SLICE("openmetrics-text")) >=
+		    http_request_accepts(r, SLICE("text"), SLICE("plain"));
+	struct buf body = {0};
+
+	metrics_write(&body, open, collectors, 1, &n);
+	answer(x, 200, open ? METRICS_OPENMETRICS : METRICS_TEXT, &body);
+}
+
+static void answer_ready(struct http_exchange *x, struct coord_share *share)
+{
+	const struct coord_numbers n = numbers_of(share);
+	bool stop = atomic_load(&share->stop), ready = n.joined && !stop;
+	struct buf body = {0};
+
+	buf_printf(&body, "{\"status\":\"%s\",\"degraded\":[%s],\"partitions\":%llu}\n",
+		   stop       ? "draining"
+		   : n.joined ? "ready"
+			      : "degraded",
+		   n.joined ? "" : "\"kafka\"", (unsigned long long)n.partitions);
+	answer(x, ready ? 200 : 503, "application/json", &body);
+}
+
+static void on_request(struct http_exchange *x, const struct http_request *r)
+{
+	struct http_conn *c = http_exchange_data(x);
+	struct buf body = {0};
+
+	if (r->method != METHOD_GET && r->method != METHOD_HEAD) {
+		answer_problem(x, 405, "there is nothing but GET /healthz /readyz /metrics");
+	} else if (slice_equal(r->path, SLICE("/healthz"))) {
+		buf_add_text(&body, "{\"status\":\"ok\"}\n");
+		answer(x, 200, "application/json", &body);
+	} else if (slice_equal(r->path, SLICE("/readyz"))) {
+		answer_ready(x, c->front->share);
+	} else if (slice_equal(r->path, SLICE("/metrics"))) {
+		answer_metrics(x, r, c->front->share);
+	} else {
+		answer_problem(x, 404, "there is nothing but GET /healthz /readyz /metrics");
+	}
+}
+
+static void on_error(struct http_exchange *x, unsigned status, const char *detail)
+{
+	answer_problem(x, status, detail);
+}
+
+/* ---- A connection ---- */
+
+static void front_free_if_done(struct http_front *f)
+{
+	if (f->tcp_closed && f->conns == NULL)
+		free(f);
+}
+
+static void on_conn_closed(uv_handle_t *h)
+{
+	struct http_conn *c = h->data;
+	struct http_front *f = c->front;
+
+	if (--c->open_handles > 0)
+		return;
+	*c->prev = c->next;
+	if (c->next != NULL)
+		c->next->prev = c->prev;
+	f->n_conns--;
+	http_server_free(c->server);
+	buf_release(&c->out);
+	free(c);
+	front_free_if_done(f);
+}
+
+static void conn_close(struct http_conn *c)
+{
+	if (uv_is_closing((uv_handle_t *)&c->tcp))
+		return;
+	uv_close((uv_handle_t *)&c->tcp, on_conn_closed);
+	uv_close((uv_handle_t *)&c->idle, on_conn_closed);
+}
+
+static struct buf *out_of(void *data)
+{
+	return &((struct http_conn *)data)->out;
+}
+
+static bool may_read(void *data)
+{
+	return !((struct http_conn *)data)->finished;
+}
+
+static bool is_ending(void *data)
+{
+	return ((struct http_conn *)data)->front->closing;
+}
+
+static size_t body_max(void *data, const struct http_request *r)
+{
+	(void)data;
+	(void)r;
+	return BODY_MAX;
+}
+
+static void on_exchange(struct http_exchange *x)
+{
+	(void)x;
+}
+
+static void on_finished(void *data)
+{
+	((struct http_conn *)data)->finished = true;
+}
+
+static const struct http_server_ops ops = {
+	.out = out_of,
+	.may_read = may_read,
+	.is_ending = is_ending,
+	.body_max = body_max,
+	.on_request = on_request,
+	.on_error = on_error,
+	.on_answered = on_exchange,
+	.on_abandoned = on_exchange,
+	.on_finished = on_finished,
+};
+
+struct http_write {
+	uv_write_t write;
+	struct http_conn *conn;
+	bool last;
+	char *bytes; /* owned */
+};
+
+static void on_written(uv_write_t *write, int status)
+{
+	struct http_write *w = write->data;
+
+	if (status != 0 || w->last)
+		conn_close(w->conn);
+	free(w->bytes);
+	free(w);
+}
+
+/* Hands the output to the socket. */
+static void conn_send(struct http_conn *c)
+{
+	struct http_write *w;
+	uv_buf_t bytes;
+
+	if (c->out.len == 0 && !c->out.failed)
+		return;
+	w = c->out.failed ? NULL : malloc(sizeof *w);
+	if (w == NULL) {
+		conn_close(c);
+		return;
+	}
+	*w = (struct http_write){.conn = c, .last = c->finished, .bytes = c->out.ptr};
+	bytes = uv_buf_init(c->out.ptr, (unsigned)c->out.len);
+	c->out = (struct buf){0};
+	w->write.data = w;
+	if (uv_write(&w->write, (uv_stream_t *)&c->tcp, &bytes, 1, on_written) != 0) {
+		free(w->bytes);
+		free(w);
+		conn_close(c);
+	}
+}
+
+static void on_alloc(uv_handle_t *h, size_t size, uv_buf_t *ret_buf)
+{
+	struct http_conn *c = h->data;
+
+	(void)size;
+	*ret_buf = uv_buf_init(c->in, sizeof c->in);
+}
+
+static void on_idle(uv_timer_t *t)
+{
+	conn_close(t->data);
+}
+
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *bytes)
+{
+	struct http_conn *c = stream->data;
+
+	if (n < 0 || uv_stream_get_write_queue_size(stream) > 0) {
+		conn_close(c);
+		return;
+	}
+	http_server_feed(c->server, (struct slice){bytes->base, (size_t)n});
+	if (!http_server_is_receiving(c->server))
+		uv_timer_again(&c->idle);
+	conn_send(c);
+}
+
+static void on_connection(uv_stream_t *listener, int status)
+{
+	struct http_front *f = listener->data;
+	struct http_conn *c = status == 0 ? calloc(1, sizeof *c) : NULL;
+
+	if (c == NULL)
+		return;
+	c->front = f;
+	c->server = http_server_new(&ops, c);
+	uv_tcp_init(listener->loop, &c->tcp);
+	uv_timer_init(listener->loop, &c->idle);
+	c->tcp.data = c->idle.data = c;
+	c->open_handles = 2;
+	c->next = f->conns;
+	c->prev = &f->conns;
+	if (c->next != NULL)
+		c->next->prev = &c->next;
+	f->conns = c;
+	f->n_conns++;
+	if (c->server == NULL || uv_accept(listener, (uv_stream_t *)&c->tcp) != 0 ||
+	    f->n_conns > CONNECTIONS_MAX ||
+	    uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read) != 0)
+		conn_close(c);
+	else
+		uv_timer_start(&c->idle, on_idle, IDLE_MS, IDLE_MS);
+}
+
+/* ---- The listener ---- */
+
+static bool address_of(const char *text, struct sockaddr_storage *ret_address)
+{
+	struct slice host;
+	uint16_t port;
+	char name[INET6_ADDRSTRLEN];
+
+	if (!conf_address_parse(text, &host, &port) || host.len >= sizeof name)
+		return false;
+	memcpy(name, host.ptr, host.len);
+	name[host.len] = '\0';
+	if (strcmp(name, "localhost") == 0)
+		strcpy(name, "127.0.0.1");
+	return uv_ip4_addr(name, port, (struct sockaddr_in *)ret_address) == 0 ||
+	       uv_ip6_addr(name, port, (struct sockaddr_in6 *)ret_address) == 0;
+}
+
+static void log_address(struct http_front *f)
+{
+	struct sockaddr_storage at = {0};
+	int size = sizeof at;
+	char host[INET6_ADDRSTRLEN] = "", text[INET6_ADDRSTRLEN + 10];
+	uint16_t port;
+
+	uv_tcp_getsockname(&f->tcp, (struct sockaddr *)&at, &size);
+	if (at.ss_family == AF_INET6) {
+		uv_ip6_name((struct sockaddr_in6 *)&at, host, sizeof host);
+		port = ntohs(((struct sockaddr_in6 *)&at)->sin6_port);
+	} else {
+		uv_ip4_name((struct sockaddr_in *)&at, host, sizeof host);
+		port = ntohs(((struct sockaddr_in *)&at)->sin_port);
+	}
+	snprintf(text, sizeof text, at.ss_family == AF_INET6 ? "[%s]:%u" : "%s:%u", host,
+		 (unsigned)port);
+	log_event(LOG_INFO, "listening", "ready for requests", LOG_TEXT_FIELD("protocol", "http"),
+		  LOG_TEXT_FIELD("address", text));
+}
+
+static void on_listener_closed(uv_handle_t *h)
+{
+	struct http_front *f = h->data;
+
+	f->tcp_closed = true;
+	front_free_if_done(f);
+}
+
+struct http_front *http_front_open(uv_loop_t *loop, const char *address, struct coord_share *share,
+				   struct buf *ret_error)
+{
+	struct http_front *f = calloc(1, sizeof *f);
+	struct sockaddr_storage at = {0};
+	int r = UV_ENOMEM;
+
+	if (f == NULL)
+		return NULL;
+	f->share = share;
+	uv_tcp_init(loop, &f->tcp);
+	f->tcp.data = f;
+	r = address_of(address, &at) ? uv_tcp_bind(&f->tcp, (struct sockaddr *)&at, 0) : UV_EINVAL;
+	if (r == 0)
+		r = uv_listen((uv_stream_t *)&f->tcp, BACKLOG, on_connection);
+	if (r == 0) {
+		log_address(f);
+		return f;
+	}
+	buf_printf(ret_error, "%s: %s", address, uv_strerror(r));
+	http_front_close(f);
+	return NULL;
+}
+
+void http_front_close(struct http_front *f)
+{
+	if (f == NULL)
+		return;
+	f->closing = true;
+	uv_close((uv_handle_t *)&f->tcp, on_listener_closed);
+	for (struct http_conn *c = f->conns; c != NULL; c = c->next)
+		conn_close(c);
+}

@@ -1,0 +1,26 @@
+/* What the loop and the thread that talks to Kafka tell each other. */
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "coord_conf.h"
+#include "io/mailbox.h"
+
+struct coord_numbers {
+	uint64_t records, malformed, transactions, failures, rows, ledger_records;
+	uint64_t keys, partitions;
+	bool joined; /* it is in the group, and what it owns is rebuilt */
+};
+
+struct coord_share {
+	pthread_mutex_t lock;
+	const struct coord_conf *first; /* of the start: node, Kafka, interval */
+	const struct coord_conf *conf;  /* under the lock: the policies in force; the loop's */
+	struct coord_numbers numbers;   /* under the lock; the thread's */
+	atomic_bool stop;
+	struct mailbox box; /* the loop's */
+	struct message ended;
+};
