@@ -4,8 +4,8 @@
  * handle keeps the loop turning. Every record ends in on_delivered, once: by an event, or by the purge before a client is
  * destroyed.
  *
- * A client that librdkafka gives up (a "fatal" error: the brokers refuse the producer's sequence of records) is purged and
- * destroyed, in a thread since that waits for threads, and a new one takes its place.
+ * A client that librdkafka gives up (a "fatal" error: the brokers refuse the producer, or its sequence of records) is purged
+ * and destroyed, in a thread since that waits for threads, and a new one takes its place a little later.
  *
  *   open ──close, or a fatal error──▶ emptying ──nothing pending, or late──▶ purging ──all told──▶ destroying ──▶ open, or gone
  */
@@ -110,7 +110,7 @@ static void set_up(struct kafka_producer *p, bool up)
 		log_event(LOG_INFO, "kafka_up", "what waited is being published");
 	else
 		log_event(LOG_WARN, "kafka_down",
-			  "no broker can be reached: what is to be published waits");
+			  "no broker takes anything: what is to be published waits");
 	if (p->events.on_up != NULL && !p->closing)
 		p->events.on_up(up, p->events.data);
 }
@@ -118,16 +118,18 @@ static void set_up(struct kafka_producer *p, bool up)
 static void on_error(struct kafka_producer *p, rd_kafka_event_t *event)
 {
 	rd_kafka_resp_err_t error = rd_kafka_event_error(event);
+	bool fatal = rd_kafka_event_error_is_fatal(event);
 
 	if (error == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN) {
 		set_up(p, false);
 		return;
 	}
-	log_event(error == RD_KAFKA_RESP_ERR__FATAL ? LOG_ERROR : LOG_WARN, "kafka_error",
-		  rd_kafka_event_error_string(event),
+	log_event(fatal ? LOG_ERROR : LOG_WARN, "kafka_error", rd_kafka_event_error_string(event),
 		  LOG_TEXT_FIELD("code", rd_kafka_err2name(error)));
-	if (error == RD_KAFKA_RESP_ERR__FATAL && p->step == PRODUCER_OPEN)
+	if (fatal && p->step == PRODUCER_OPEN) {
 		empty(p, 0);
+		set_up(p, false);
+	}
 }
 
 static void tell(struct kafka_producer *p, const rd_kafka_message_t *m)
@@ -224,10 +226,9 @@ static void close_handles(struct kafka_producer *p)
 	uv_close((uv_handle_t *)&p->timer, on_handle_closed);
 }
 
-static void on_reopen_timer(uv_timer_t *t);
-
-static void reopen(struct kafka_producer *p)
+static void on_reopen_timer(uv_timer_t *t)
 {
+	struct kafka_producer *p = t->data;
 	struct buf error = {0};
 
 	if (!open_client(p, &error)) {
@@ -237,11 +238,6 @@ static void reopen(struct kafka_producer *p)
 		uv_idle_start(&p->idle, on_idle);
 	}
 	buf_release(&error);
-}
-
-static void on_reopen_timer(uv_timer_t *t)
-{
-	reopen(t->data);
 }
 
 static void destroy(uv_work_t *work)
@@ -260,7 +256,7 @@ static void on_destroyed(uv_work_t *work, int cancelled)
 	if (p->closing)
 		close_handles(p);
 	else
-		reopen(p);
+		uv_timer_start(&p->timer, on_reopen_timer, REOPEN_MS, 0);
 }
 
 /* Nothing is pending: the client can go. */

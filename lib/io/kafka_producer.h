@@ -38,14 +38,14 @@ struct kafka_record {
 struct kafka_producer_events {
 	/* The brokers have the record, all copies that are in step; or it is not known that they have. Once a record. */
 	void (*on_delivered)(const char *topic, void *opaque, bool delivered, void *data);
-	/* No broker can be reached, or one can again. May be NULL. */
+	/* No broker can be reached or they refuse the client, or one takes records again. May be NULL. */
 	void (*on_up)(bool up, void *data);
 	void *data;
 };
 
 struct kafka_producer_counters {
 	uint64_t delivered, failed;
-	bool up; /* a broker can be reached, as far as is known */
+	bool up; /* a broker takes records, as far as is known */
 };
 
 /*
