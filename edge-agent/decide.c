@@ -20,7 +20,6 @@
 #include "feedback.h"
 #include "handover.h"
 #include "leases.h"
-#include "usage.h"
 
 enum { EDGE_TRIES = 3 };
 
@@ -64,58 +63,6 @@ static bool counts(const struct request *r)
 	return request_takes(r) && r->answer.error == REQUEST_NO_ERROR;
 }
 
-static void count_pair(struct request_state *s, const struct request_pair *q, int64_t now_ms)
-{
-	const struct policy *p = catalogue_policy(s->catalogue, q->policy);
-	const struct answer *a = &s->request.answer;
-	enum usage_outcome outcome = !a->allowed     ? USAGE_REFUSED
-				     : s->has_waited ? USAGE_ADMITTED_LATE
-						     : USAGE_ADMITTED;
-
-	if (p == NULL)
-		return;
-	struct policy_counts *counts = engine_counts(s->engine, p);
-
-	if (a->reason == REASON_OUTAGE)
-		counts->outage++;
-	else if (a->reason == REASON_SHADOW)
-		counts->shadow++;
-	else if (a->allowed)
-		counts->allowed++;
-	else
-		counts->refused++;
-	if (a->allowed && s->has_waited)
-		counts->waited++;
-	counts->queue_full += a->reason == REASON_QUEUE_FULL;
-	counts->wait_timeouts += a->reason == REASON_WAIT_TIMEOUT;
-	if (!s->is_repeat) /* it was charged, and counted, before */
-		usage_add(s->engine->usage, q->policy, q->key, outcome, q->cost, now_ms);
-}
-
-/* An admission counts for each pair; a refusal for the pairs of the policy that refused. */
-static void count_decision(struct request_state *s)
-{
-	const struct request *r = &s->request;
-	int64_t now_ms = (int64_t)(region_now_us(s->engine->own->region) / 1000);
-
-	s->engine->home.decisions++;
-	s->engine->home.far += s->asked_far;
-	for (uint8_t i = 0; i < r->n_pairs; i++)
-		if (r->answer.allowed || r->answer.policy[0] == '\0' ||
-		    slice_equal(r->pairs[i].policy, slice_of(r->answer.policy)))
-			count_pair(s, &r->pairs[i], now_ms);
-}
-
-static void count_abandoned(struct request_state *s)
-{
-	for (uint8_t i = 0; i < s->request.n_pairs && s->catalogue != NULL; i++) {
-		const struct policy *p = catalogue_policy(s->catalogue, s->request.pairs[i].policy);
-
-		if (p != NULL)
-			engine_counts(s->engine, p)->abandoned++;
-	}
-}
-
 static void request_done(struct request_state *s)
 {
 	struct request *r = &s->request;
@@ -126,15 +73,15 @@ static void request_done(struct request_state *s)
 	s->in_progress = false;
 	s->engine->n_in_progress--;
 	if (s->abandoned) {
-		count_abandoned(s);
 		/* With an id the charge stays, since its answer may be asked again. */
+		request_count_abandoned(s, counts(r) && r->answer.allowed && r->id.len > 0);
 		if (r->answer.allowed && r->id.len == 0)
 			give_back(s, 0);
 		request_free(r);
 		return;
 	}
 	if (s->catalogue != NULL && counts(r))
-		count_decision(s);
+		request_count(s);
 	r->on_done(r);
 }
 

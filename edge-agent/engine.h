@@ -207,6 +207,13 @@ void request_submit_aside(struct request_state *s, const struct group *g,
 /* Ends a waiter: `reason` is REASON_WAIT_TIMEOUT or REASON_QUEUE_FULL. */
 void request_refuse(struct request_state *s, enum reason reason);
 
+/* ---- decide_counts.c ---- */
+
+/* Counts what was answered: an admission for each pair, a refusal for the pairs of the policy that refused. */
+void request_count(struct request_state *s);
+/* Counts one that nobody heard of. `charged`: its charge stays, and who asks again by its id is not counted. */
+void request_count_abandoned(struct request_state *s, bool charged);
+
 /* ---- resolve.c ---- */
 
 enum resolution {

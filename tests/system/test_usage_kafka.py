@@ -1,5 +1,8 @@
 """Usage in a real Kafka: sums equal what the clients counted, after restarts and redelivery."""
 import random
+import signal
+import socket
+import struct
 import time
 
 import harness
@@ -54,6 +57,26 @@ class OneBroker(UsageCase):
         for agent in agents:
             self.assertEqual(agent.stop(), 0)
         self.assertEqual(self.ledger().by_root("open"), {"a": 5})
+
+    def test_an_id_whose_first_answer_nobody_waited_for_is_counted_once(self):
+        redis = self.start_redis()
+        agent = self.start(redis, node=self.node())
+        words = ("KOVA.TAKE", "home", "a/b", "COST", "5", "AND", "open", "c", "ID", "once")
+        with agent.resp() as connection:
+            connection.call("KOVA.TAKE", "home", "a/b", "COST", "1")
+            redis.send_signal(signal.SIGSTOP)
+            connection.send(*words)
+            time.sleep(0.2)
+            connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        time.sleep(0.2)
+        redis.send_signal(signal.SIGCONT)
+        harness.wait_for(lambda: b'kova_abandoned_total{policy="home"} 1' in agent.http("GET", "/metrics").body,
+                         "a request that was abandoned")
+        for _ in range(3):
+            self.assertEqual(agent.call(*words)[0], 1)
+        self.assertEqual(agent.stop(), 0)
+        self.assertEqual(self.ledger().by_root("home"), {"a": 6})
+        self.assertEqual(int(redis.call("GET", "k:u{a}home")), 6)
 
     def test_a_clock_that_went_back_gives_a_later_epoch_all_the_same(self):
         redis = self.start_redis()
