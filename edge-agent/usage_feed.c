@@ -31,4 +31,6 @@ void usage_feed_swap(struct usage_feed *f)
 
 	f->active = f->handed;
 	f->handed = active;
+	f->handed_lost += f->lost;
+	f->lost = 0;
 }

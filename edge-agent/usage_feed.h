@@ -15,6 +15,7 @@ struct usage_feed {
 	struct tally *active; /* the loop's */
 	struct tally *handed; /* the owner's, from usage_feed_swap() until it is empty */
 	uint64_t lost;        /* costs that were not counted: memory was out. The loop's */
+	uint64_t handed_lost; /* the owner's, as `handed` */
 };
 
 /* False: out of memory. */

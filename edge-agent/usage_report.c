@@ -51,7 +51,8 @@ struct usage_report {
 	bool held_back; /* there was more to send than may be in flight */
 	enum step step;
 	bool stopped;
-	uint64_t lost; /* beside the feeds' */
+	uint64_t overflows; /* of the feeds, once a report */
+	uint64_t lost;
 	struct skew_watch skews;
 	struct buf value;
 	uv_timer_t timer;
@@ -168,9 +169,16 @@ static bool add_one(struct usage_report *r, struct tally *from)
 
 	if (!tally_take(from, &key, &counts))
 		return false;
+	r->overflows += key.other;
 	if (!tally_add(r->sums, &key, &counts, stamp(r)))
 		r->lost += counts.admitted + counts.refused;
 	return true;
+}
+
+static void add_lost(struct usage_report *r, struct usage_feed *f)
+{
+	r->lost += f->handed_lost;
+	f->handed_lost = 0;
 }
 
 /* Whether there is more to add. */
@@ -182,7 +190,7 @@ static bool add_some(struct usage_report *r)
 		if (add_one(r, r->feeds[r->adding].handed))
 			n++;
 		else
-			r->adding++;
+			add_lost(r, &r->feeds[r->adding++]);
 	}
 	return true;
 }
@@ -305,10 +313,12 @@ void usage_report_close(struct usage_report *r, uint64_t timeout_ms, void (*on_c
 	r->closed_data = data;
 	r->until_ms = uv_now(r->loop) + timeout_ms;
 	for (unsigned i = 0; i < r->n_feeds; i++) {
-		while (add_one(r, r->feeds[i].handed))
-			;
-		while (add_one(r, r->feeds[i].active))
-			;
+		for (int half = 0; half < 2; half++) {
+			while (add_one(r, r->feeds[i].handed))
+				;
+			usage_feed_swap(&r->feeds[i]);
+		}
+		add_lost(r, &r->feeds[i]);
 	}
 	r->step = REPORT_SENDING;
 	uv_idle_start(&r->idle, on_idle);
@@ -341,6 +351,6 @@ void usage_report_free(struct usage_report *r)
 struct usage_report_counters usage_report_counters(const struct usage_report *r)
 {
 	return (struct usage_report_counters){.unpublished = tally_unsettled(r->sums),
-					      .overflows = tally_overflows(r->sums),
+					      .overflows = r->overflows + tally_overflows(r->sums),
 					      .lost = r->lost};
 }
