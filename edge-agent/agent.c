@@ -554,8 +554,6 @@ static void start_store(struct agent_life *l)
 {
 	const struct redis_conf *redis = &l->conf.redis;
 
-	control_refuse(l->control, (struct control_lacks){.replicas = redis->mode == REDIS_EMBEDDED,
-							  .regions = l->conf.regions.n == 0});
 	if (redis->mode != REDIS_EMBEDDED) {
 		start_serving(l, redis);
 		return;
@@ -648,8 +646,11 @@ static void start(struct agent_life *l)
 		fail(l, KOVA_EIO, "the state directory can't be made", strerror(errno));
 		return;
 	}
-	l->control =
-		control_new(conf->state_dir, conf->node, conf->policies, conf->overrides, &error);
+	struct control_lacks lacks = {.replicas = conf->redis.mode == REDIS_EMBEDDED,
+				      .regions = conf->regions.n == 0};
+
+	l->control = control_new(conf->state_dir, conf->node, lacks, conf->policies,
+				 conf->overrides, &error);
 	if (l->control == NULL) {
 		fail(l, KOVA_ECONFIG, "the control plane did not start", error.text);
 		return;

@@ -13,6 +13,7 @@
 #include "control_own.h"
 #include "core/name.h"
 #include "core/request_bounds.h"
+#include "io/log.h"
 
 static kova_status fail(struct control_error *e, kova_status status, const char *text)
 {
@@ -224,6 +225,46 @@ kova_status control_reload(struct control *c, const json_t *policies, const json
 	return status;
 }
 
+/* ---- What can't be here ---- */
+
+/* Why there can't be such a policy here, or NULL. */
+static const char *misfit(const struct control *c, const struct policy *p)
+{
+	if (c->lacks.replicas && p->durability.replicas > 0)
+		return "an embedded Redis has no replicas: `durability` must be `none` or `aof`";
+	if (c->lacks.regions && p->scope == SCOPE_HOME)
+		return "scope `home` needs `regions` in the node's configuration: `scope` must be "
+		       "`region`";
+	return NULL;
+}
+
+const char *control_misfit(const struct control *c, const struct control_item *item)
+{
+	return item->policy != NULL ? misfit(c, &item->policy->policy) : NULL;
+}
+
+/* Before the state is in force: what can't be here is kept and passed on, and what it took the place of is in force. */
+static kova_status hold_back(struct control *c)
+{
+	for (size_t i = 0; i < c->state->n_items; i++) {
+		const struct control_item *item = c->state->items[i];
+		const char *why = item->unread ? NULL : control_misfit(c, item);
+
+		if (why == NULL)
+			continue;
+		struct control_item_parts parts = control_item_parts(item);
+		struct control_item *held = control_item_held_back(&parts);
+
+		log_event(LOG_WARN, "policy_held_back",
+			  "a policy that can't be in force here is kept and passed on",
+			  LOG_TEXT_FIELD("policy", parts.policy->policy.name),
+			  LOG_TEXT_FIELD("why", why));
+		if (held == NULL || control_state_put(c->state, held) != KOVA_OK)
+			return KOVA_ENOMEM;
+	}
+	return KOVA_OK;
+}
+
 /* ---- Life ---- */
 
 /* The clock goes on from the newest stamp that is known, whatever the wall clock says now. */
@@ -234,8 +275,9 @@ static void clock_set(struct control *c)
 			c->clock.last = c->state->items[i]->version;
 }
 
-struct control *control_new(const char *state_dir, const char *node, const json_t *policies,
-			    const json_t *overrides, struct control_error *ret_error)
+struct control *control_new(const char *state_dir, const char *node, struct control_lacks lacks,
+			    const json_t *policies, const json_t *overrides,
+			    struct control_error *ret_error)
 {
 	struct control *c = calloc(1, sizeof *c);
 
@@ -251,7 +293,13 @@ struct control *control_new(const char *state_dir, const char *node, const json_
 		free(c);
 		return NULL;
 	}
+	c->lacks = lacks;
 	clock_set(c);
+	if (hold_back(c) != KOVA_OK) {
+		(void)fail_memory(ret_error);
+		control_destroy(c);
+		return NULL;
+	}
 	if (reload(c, policies, overrides, &c->first, ret_error) != KOVA_OK) {
 		control_destroy(c);
 		return NULL;
@@ -448,27 +496,6 @@ static kova_status with_name(const json_t *policy, struct slice name, json_t **r
 	}
 	*ret_named = named;
 	return KOVA_OK;
-}
-
-void control_refuse(struct control *c, struct control_lacks lacks)
-{
-	c->lacks = lacks;
-}
-
-/* Why there can't be such a policy here, or NULL. */
-static const char *misfit(const struct control *c, const struct policy *p)
-{
-	if (c->lacks.replicas && p->durability.replicas > 0)
-		return "an embedded Redis has no replicas: `durability` must be `none` or `aof`";
-	if (c->lacks.regions && p->scope == SCOPE_HOME)
-		return "scope `home` needs `regions` in the node's configuration: `scope` must be "
-		       "`region`";
-	return NULL;
-}
-
-const char *control_misfit(const struct control *c, const struct control_item *item)
-{
-	return item->policy != NULL ? misfit(c, &item->policy->policy) : NULL;
 }
 
 kova_status control_put_policy(struct control *c, struct slice name, const json_t *policy,

@@ -21,14 +21,21 @@ struct control_error {
 	char text[512];
 };
 
+/* What this node has not: administration can't put a policy that asks for it, and one that is there is held back. */
+struct control_lacks {
+	bool replicas; /* of the store */
+	bool regions;
+};
+
 /*
  * The control plane of node `node` (copied: on the stamps of its writes). Loads what an earlier run left in `state_dir` (must
  * exist), then merges the file's items
  * (`policies` and `overrides`: JSON arrays, already validated, borrowed) by the rules of the contract: an item that
  * changed since the last load of that file is a new write. NULL with *ret_error set on failure.
  */
-struct control *control_new(const char *state_dir, const char *node, const json_t *policies,
-			    const json_t *overrides, struct control_error *ret_error);
+struct control *control_new(const char *state_dir, const char *node, struct control_lacks lacks,
+			    const json_t *policies, const json_t *overrides,
+			    struct control_error *ret_error);
 void control_free(struct control *c);
 
 /* The catalogue in force; borrowed, valid until the loop turn ends: catalogue_ref() to keep it. */
@@ -71,12 +78,6 @@ typedef void control_writes(const struct control_written *list, size_t n, void *
  */
 void control_on_written(struct control *c, control_writes *written, void *data);
 
-/* What this node has not: from now on administration can't put a policy that asks for it. */
-struct control_lacks {
-	bool replicas; /* of the store */
-	bool regions;
-};
-void control_refuse(struct control *c, struct control_lacks lacks);
 /* Why the policy `item` can't be in force here, or NULL. */
 const char *control_misfit(const struct control *c, const struct control_item *item);
 

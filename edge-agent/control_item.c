@@ -48,7 +48,8 @@ static struct slice keep(char **at, struct slice s)
 
 struct control_item *control_item_new(const struct control_item_parts *parts)
 {
-	size_t len = parts->id.len + parts->text.len + parts->who.len + parts->writer.len;
+	size_t len = parts->id.len + parts->text.len + parts->who.len + parts->writer.len +
+		     parts->in_force.len;
 	struct control_item *item = malloc(sizeof *item + len);
 
 	if (item == NULL)
@@ -64,6 +65,7 @@ struct control_item *control_item_new(const struct control_item_parts *parts)
 	item->text = keep(&at, parts->text);
 	item->who = keep(&at, parts->who);
 	item->writer = keep(&at, parts->writer);
+	item->in_force = keep(&at, parts->in_force);
 	if (parts->policy != NULL)
 		item->policy = policy_rule_ref(parts->policy);
 	if (parts->override != NULL)
@@ -77,6 +79,7 @@ struct control_item_parts control_item_parts(const struct control_item *item)
 					   .text = item->text,
 					   .who = item->who,
 					   .writer = item->writer,
+					   .in_force = item->in_force,
 					   .unread = item->unread,
 					   .version = item->version,
 					   .file_hash = item->file_hash,
@@ -120,6 +123,25 @@ void control_item_shut(struct control_item *item)
 	item->policy = NULL;
 	item->override = NULL;
 	item->unread = true;
+}
+
+struct control_item *control_item_held_back(const struct control_item_parts *parts)
+{
+	struct control_item_parts held = *parts;
+	json_t *json = json_loadb(parts->in_force.ptr, parts->in_force.len, JSON_ALLOW_NUL, NULL);
+
+	held.unread = true;
+	held.policy = NULL;
+	held.override = NULL;
+	/* What can't be read by now is not in force. */
+	if (json != NULL)
+		(void)!control_rule_read(json, (enum control_kind)parts->id.ptr[0], &held);
+	struct control_item *item = control_item_new(&held);
+
+	policy_rule_unref(held.policy);
+	override_rule_unref(held.override);
+	json_decref(json);
+	return item;
 }
 
 bool control_item_is_same_write(const struct control_item *a, const struct control_item *b)

@@ -29,13 +29,15 @@ struct control_item {
 	uint64_t
 		file_hash; /* of what the file said of it when it was loaded last; 0: it said nothing */
 	uint64_t id_hash;
-	bool unread; /* this version can't make a rule of its text: kept and passed on */
+	bool unread; /* can't be in force here: kept and passed on; the rule is that of `in_force` */
 	struct policy_rule *policy;     /* CONTROL_POLICY */
 	struct override_rule *override; /* CONTROL_KEY, CONTROL_PREFIX */
-	struct slice id;                /* these four lie in `bytes` */
+	struct slice id;                /* these five lie in `bytes` */
 	struct slice text;              /* its JSON, compact, names sorted; empty: deleted */
 	struct slice who;
 	struct slice writer; /* the node that stamped it; empty with version 0 */
+	struct slice
+		in_force; /* the text that is in force in place of an unread item's, or empty */
 	char bytes[];
 };
 
@@ -56,7 +58,7 @@ uint64_t control_id_hash(struct slice id);
 
 /* What a new item is made of. All is copied; the rules get references of their own. */
 struct control_item_parts {
-	struct slice id, text, who, writer;
+	struct slice id, text, who, writer, in_force;
 	bool unread;
 	uint64_t version, file_hash;
 	struct policy_rule *policy;
@@ -80,6 +82,8 @@ KOVA_MUST_CHECK kova_status control_item_of_gossip(const struct gossip_item *sai
 						   struct control_item **ret_item);
 /* Before others have it: it has no rule, as if it could not be read. */
 void control_item_shut(struct control_item *item);
+/* An item of `parts` that can't be in force, with the rule of what is in its place, if anything is. NULL: out of memory. */
+struct control_item *control_item_held_back(const struct control_item_parts *parts);
 /* Whether both are the same write. */
 bool control_item_is_same_write(const struct control_item *a, const struct control_item *b);
 

@@ -32,9 +32,9 @@ struct control {
 	void *wrote_data;
 	control_writes *written;
 	void *written_data;
-	struct control_load first;  /* what the start wrote; told to the first listener */
-	char *node;                 /* owned; NULL of a replica */
-	struct control_lacks lacks; /* see control_refuse() */
+	struct control_load first; /* what the start wrote; told to the first listener */
+	char *node;                /* owned; NULL of a replica */
+	struct control_lacks lacks;
 	bool is_replica;            /* another loop's: takes no changes, has no store */
 	bool reloading;             /* a job of control_reload.c builds the next state */
 	struct reload_job *waiting; /* for that job's end; NULL: none */

@@ -68,9 +68,9 @@ static void add_id(struct buf *out, const struct control_item *item)
 /* What this version can't read, byte by byte. */
 static void add_raw(struct buf *out, const struct control_item *item)
 {
-	const struct slice parts[] = {item->id, item->text};
+	const struct slice parts[] = {item->id, item->text, item->in_force};
 
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 3; i++) {
 		buf_add_text(out, i == 0 ? "[\"" : ",\"");
 		for (size_t at = 0; at < parts[i].len; at++)
 			buf_printf(out, "%02x", (unsigned char)parts[i].ptr[at]);
@@ -135,7 +135,7 @@ static struct slice read_hex(struct buf *out, const json_t *text)
 	return (struct slice){NULL, out->len - from};
 }
 
-/* An item that could not be read when it was written; perhaps it can by now. */
+/* An item that could not be in force when it was written; perhaps it can by now. */
 static kova_status read_raw(const json_t *raw, const struct control_item_parts *known,
 			    struct control_item **ret_item)
 {
@@ -146,16 +146,26 @@ static kova_status read_raw(const json_t *raw, const struct control_item_parts *
 
 	said.id = read_hex(&bytes, json_array_get(raw, 0));
 	said.value = read_hex(&bytes, json_array_get(raw, 1));
+	struct slice in_force = read_hex(&bytes, json_array_get(raw, 2));
+
 	said.id.ptr = bytes.ptr;
 	said.value.ptr = bytes.ptr + said.id.len;
+	in_force.ptr = said.value.ptr + said.value.len;
 	kova_status status = buf_failed(&bytes) || said.id.len == 0
 				     ? KOVA_EPROTO
 				     : control_item_of_gossip(&said, &read);
 
-	if (status == KOVA_OK)
-		read->file_hash = known->file_hash;
+	if (status == KOVA_OK) {
+		struct control_item_parts parts = control_item_parts(read);
+
+		parts.file_hash = known->file_hash;
+		parts.in_force = in_force;
+		*ret_item =
+			read->unread ? control_item_held_back(&parts) : control_item_new(&parts);
+		status = *ret_item != NULL ? KOVA_OK : KOVA_ENOMEM;
+	}
+	control_item_unref(read);
 	buf_release(&bytes);
-	*ret_item = read;
 	return status;
 }
 

@@ -167,6 +167,7 @@ static struct control_item *taken(struct control_item *item, const struct contro
 		return control_item_ref(item);
 	parts.file_hash = known->file_hash;
 	if (item->unread && !control_item_is_deleted(item)) {
+		parts.in_force = known->unread ? known->in_force : known->text;
 		parts.policy = known->policy;
 		parts.override = known->override;
 	}

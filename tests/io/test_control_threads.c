@@ -98,7 +98,8 @@ int main(void)
 	json_t *list = policies(1), *none = json_array();
 
 	CHECK(mkdtemp(directory) != NULL);
-	run.control = control_new(directory, "node-1", list, none, &error);
+	run.control =
+		control_new(directory, "node-1", (struct control_lacks){0}, list, none, &error);
 	json_decref(list);
 	json_decref(none);
 	CHECK(run.control != NULL);

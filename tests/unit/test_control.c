@@ -33,6 +33,8 @@ TestSuite(control, .init = setup, .fini = teardown);
 
 /* ---- Helpers ---- */
 
+#define LACKS ((struct control_lacks){0})
+
 #define POLICY(name, limit) "{\"name\":\"" name "\",\"limit\":" #limit ",\"per\":\"1s\"}"
 
 static struct control *try_start(const char *policies, const char *overrides,
@@ -41,7 +43,7 @@ static struct control *try_start(const char *policies, const char *overrides,
 	json_t *p = json_loads(policies, 0, NULL), *o = json_loads(overrides, 0, NULL);
 
 	cr_assert(p != NULL && o != NULL);
-	struct control *c = control_new(directory, "node-1", p, o, error);
+	struct control *c = control_new(directory, "node-1", LACKS, p, o, error);
 
 	json_decref(p);
 	json_decref(o);
@@ -509,7 +511,7 @@ Test(control, no_directory)
 	struct control_error error = {""};
 	json_t *none = json_array();
 
-	cr_expect_null(control_new("/nonesuch/kova", "node-1", none, none, &error));
+	cr_expect_null(control_new("/nonesuch/kova", "node-1", LACKS, none, none, &error));
 	cr_expect_not_null(strstr(error.text, "/nonesuch/kova/control.journal: No such file"), "%s",
 			   error.text);
 	json_decref(none);
@@ -519,18 +521,24 @@ Test(control, a_store_without_replicas)
 {
 	struct control_error error = {""};
 	json_t *none = json_array();
-	struct control *c = control_new(directory, "node-1", none, none, &error);
+	struct control *c = control_new(directory, "node-1", LACKS, none, none, &error);
 
 	cr_assert_not_null(c, "%s", error.text);
 	put_ok(c, "before", "{\"limit\":1,\"per\":\"1s\",\"durability\":\"replica:1\"}");
-	control_refuse(c, (struct control_lacks){.replicas = true});
+	control_free(c);
+	c = control_new(directory, "node-1", (struct control_lacks){.replicas = true}, none, none,
+			&error);
+	cr_assert_not_null(c, "%s", error.text);
+	cr_expect_eq(limit_of(c, "before"), -1, "it is held back");
 	put_ok(c, "file", "{\"limit\":1,\"per\":\"1s\",\"durability\":\"aof\"}");
 	cr_expect_eq(
 		put(c, "p", "{\"limit\":1,\"per\":\"1s\",\"durability\":\"replica:1\"}", &error),
 		KOVA_ECONFIG);
 	cr_expect_not_null(strstr(error.text, "no replicas"), "%s", error.text);
 	cr_expect_eq(limit_of(c, "p"), -1);
-	cr_expect_eq(limit_of(c, "before"), 1);
+	control_free(c);
+	c = control_new(directory, "node-1", LACKS, none, none, &error);
+	cr_expect_eq(limit_of(c, "before"), 1, "it can be in force again");
 	control_free(c);
 	json_decref(none);
 }
@@ -703,7 +711,7 @@ Test(control, fifty_thousand_policies, .timeout = 50)
 	enum { N = 50000 };
 	json_t *first = many(N, 1), *second = many(N, 2), *none = json_array();
 	struct control_error error = {""};
-	struct control *c = control_new(directory, "node-1", first, none, &error);
+	struct control *c = control_new(directory, "node-1", LACKS, first, none, &error);
 	struct outcome o = {0};
 	struct turns turns = {0};
 	uv_timer_t timer;
@@ -809,6 +817,37 @@ Test(control, a_value_of_several_lines_damages_no_file)
 	cr_expect(slice_equal(kept->text, SLICE(lines)), "it is passed on as it came");
 	control_state_unref(state);
 	control_free(c);
+}
+
+Test(control, what_was_in_force_is_so_after_a_restart)
+{
+	static const char home[] = "{\"name\":\"p\",\"limit\":7,\"per\":\"1s\",\"scope\":\"home\"}";
+	const struct control_lacks no_regions = {.regions = true};
+	struct control_error error = {""};
+	json_t *none = json_array();
+	struct control *c = start("[]", "[]");
+	uint64_t stamp = stamp_now();
+
+	take(c, said("pp", 2, POLICY("p", 5), stamp));
+	take(c, said("pq", 2, POLICY("q", 5), stamp));
+	take(c, said("pq", 2, "{\"name\":\"q\",\"from_the_future\":1}", stamp + 1));
+	struct control_item *held = said("pp", 2, home, stamp + 1);
+
+	control_item_shut(held); /* as gossip does, where it can't be in force */
+	take(c, held);
+	for (int i = 0; i < 3; i++) {
+		cr_expect_eq(limit_of(c, "p"), 5, "restart %d", i);
+		cr_expect_eq(limit_of(c, "q"), 5, "restart %d", i);
+		control_free(c);
+		c = control_new(directory, "node-1", no_regions, none, none, &error);
+		cr_assert_not_null(c, "%s", error.text);
+	}
+	control_free(c);
+	c = start("[]", "[]");
+	cr_expect_eq(limit_of(c, "p"), 7, "there are regions now");
+	cr_expect_eq(limit_of(c, "q"), 5);
+	control_free(c);
+	json_decref(none);
 }
 
 static size_t n_writes;
