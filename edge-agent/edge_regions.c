@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/hash.h"
 #include "core/keyspace.h"
 #include "core/name.h"
 #include "redis_section.h"
@@ -264,6 +265,16 @@ bool edge_regions_are_alike(const struct edge_regions *a, const struct edge_regi
 		if (!weights_are_alike(a->before[i], b->before[i], a->n))
 			return false;
 	return weights_are_alike(a->sites, b->sites, a->n);
+}
+
+uint64_t edge_regions_digest(const struct rendezvous_site *sites, size_t n)
+{
+	uint64_t digest = HASH_FNV_INIT;
+
+	for (size_t i = 0; i < n; i++)
+		if (sites[i].weight > 0)
+			digest = hash_mix(hash_mix(digest ^ sites[i].hash) ^ sites[i].weight);
+	return digest;
 }
 
 size_t edge_regions_home(const struct edge_regions *regions, struct slice key)

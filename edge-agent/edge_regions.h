@@ -40,5 +40,8 @@ void edge_regions_release(struct edge_regions *regions);
 /* Whether every key has the same home by both, and had before. */
 bool edge_regions_are_alike(const struct edge_regions *a, const struct edge_regions *b);
 
+/* Of the weights above 0, in the order of their regions' names; `n` of them. */
+uint64_t edge_regions_digest(const struct rendezvous_site *sites, size_t n);
+
 /* The region at which a key is at home; there are some. */
 size_t edge_regions_home(const struct edge_regions *regions, struct slice key);

@@ -31,15 +31,10 @@ static void on_catalogue_changed(void *data)
 	waiters_wake(e->waiters, (struct slice){0}, (struct slice){0});
 }
 
-static bool is_handed_over(struct engine_sites sites)
-{
-	return sites.regions != NULL && sites.regions->n_before > 0;
-}
-
 /* All stores are taken; false: one of the sites could not be made. */
 static bool open_sites(struct engine *e, struct engine_sites sites)
 {
-	bool opened = e->sites != NULL && (e->handover != NULL || !is_handed_over(sites));
+	bool opened = e->sites != NULL && (e->handover != NULL || sites.regions == NULL);
 
 	for (unsigned i = 0; i < sites.n; i++) {
 		const struct site *first = e->first != NULL ? &e->first->sites[i] : NULL;
@@ -92,16 +87,16 @@ struct engine *engine_new(uv_loop_t *loop, struct control *control, struct engin
 	e->index = place.index;
 	e->loops = place.loops;
 	e->n_sites = sites.n;
-	e->homes = sites.regions != NULL ? sites.regions->sites : NULL;
+	e->regions = sites.regions;
 	e->usage = usage_new(USAGE_KEYS, e->feed);
 	e->outage = e->first != NULL ? e->first->outage : outage_new();
 	e->leases = leases_new(e);
 	e->waiters = e->leases != NULL ? waiters_new(e) : NULL;
 	e->heartbeat = e->first != NULL ? e->first->heartbeat
-					: heartbeat_start(loop, store, HEARTBEAT_REGION);
+					: heartbeat_start(loop, store, HEARTBEAT_REGION, NULL);
 	if (e->usage != NULL && e->outage != NULL && e->waiters != NULL && e->heartbeat != NULL)
 		e->sites = calloc(sites.n, sizeof *e->sites);
-	if (is_handed_over(sites))
+	if (sites.regions != NULL)
 		e->handover = handover_new(e, sites.regions);
 	if (!open_sites(e, sites)) {
 		discard(e);
@@ -286,7 +281,8 @@ static void count_shards(const struct redis_store *store, unsigned *ret_shards, 
 struct engine_health engine_health(const struct engine *e)
 {
 	struct engine_health h = {.waiters = waiters_count(e->waiters),
-				  .requests = e->n_in_progress};
+				  .requests = e->n_in_progress,
+				  .is_contradicted = engine_is_contradicted(e)};
 
 	count_shards(region_store(e->own->region), &h.shards, &h.shards_up);
 	for (unsigned i = 0; i < e->n_sites; i++)
@@ -297,6 +293,21 @@ struct engine_health engine_health(const struct engine *e)
 			h.durable_shards_up += durable.shards_up;
 		}
 	return h;
+}
+
+bool engine_site_was_heard(const struct engine *e, unsigned i)
+{
+	return e->sites[i].heartbeat == NULL || heartbeat_was_heard(e->sites[i].heartbeat);
+}
+
+bool engine_is_contradicted(const struct engine *e)
+{
+	bool is = false;
+
+	for (unsigned i = 0; i < e->n_sites; i++)
+		is = is || (e->sites[i].heartbeat != NULL &&
+			    heartbeat_is_contradicted(e->sites[i].heartbeat));
+	return is;
 }
 
 struct site_health engine_site_health(const struct engine *e, unsigned i)

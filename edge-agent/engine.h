@@ -33,6 +33,7 @@ struct control;
 struct usage;
 struct usage_feed;
 struct agent;
+struct edge_regions;
 struct handover;
 struct heartbeat;
 struct lease_entry;
@@ -132,9 +133,9 @@ struct engine {
 	uv_loop_t *loop;
 	unsigned index, loops; /* which loop of how many, from 0 on */
 	struct control *control;
-	struct site *sites; /* owned; of all regions, in the order of their names */
-	unsigned n_sites;   /* 1: there are no others */
-	const struct rendezvous_site *homes; /* borrowed; NULL: there are no `regions` */
+	struct site *sites;                 /* owned; of all regions, in the order of their names */
+	unsigned n_sites;                   /* 1: there are no others */
+	const struct edge_regions *regions; /* borrowed; NULL: there are none */
 	struct site *own;
 	struct waiters *waiters;
 	struct usage *usage;
@@ -144,7 +145,7 @@ struct engine {
 	struct outage *outage;       /* shared by all loops */
 	struct heartbeat *heartbeat; /* likewise; of the agents of this region */
 	struct leases *leases;
-	struct handover *handover; /* NULL: there were no other regions before */
+	struct handover *handover; /* NULL: there are no `regions` */
 	struct request_state *free_states;
 	unsigned n_states, n_states_max; /* made so far; the bound */
 	unsigned n_in_progress;
@@ -186,6 +187,9 @@ static inline bool request_takes(const struct request *r)
 bool request_check(const struct request *r, const char **ret_message);
 /* Copies what the request's slices point to, so that it can outlive the caller's buffer. False: out of memory. */
 bool request_own(struct request_state *s);
+
+/* Whether other agents say that keys are, or were, at home elsewhere than by the `regions` here. */
+bool engine_is_contradicted(const struct engine *e);
 
 /* ---- decide.c ---- */
 

@@ -69,6 +69,7 @@ struct engine_health {
 	unsigned shards, shards_up;
 	unsigned durable_shards, durable_shards_up; /* of the connections of durable decisions */
 	uint64_t waiters, requests;                 /* in progress */
+	bool is_contradicted;
 };
 struct engine_health engine_health(const struct engine *e);
 
@@ -78,5 +79,8 @@ struct site_health {
 	unsigned shards, shards_up;
 };
 struct site_health engine_site_health(const struct engine *e, unsigned i);
+
+/* Whether the Redis of site `i` has answered; true where none is asked. */
+bool engine_site_was_heard(const struct engine *e, unsigned i);
 
 struct home_counters engine_home_counters(const struct engine *e);

@@ -332,7 +332,11 @@ enum handover_state handover_step(struct request_state *s, struct group **ret_gr
 		int64_t us;
 		struct moved *m;
 
-		if (is_kept_at_home(ref))
+		if (!is_kept_at_home(ref))
+			continue;
+		if (engine_is_contradicted(s->engine))
+			return HANDOVER_NO_STORE;
+		if (h->regions->n_before > 0)
 			n = earlier_homes(h, s->site, s->request.pairs[ref->pair].key, sites);
 		if (n == 0)
 			continue;

@@ -21,7 +21,7 @@ void handover_free(struct handover *h);
 /*
  * Whether the keys of `s`, resolved, are at home where it asks. Else what has to be done for it goes on.
  * HANDOVER_WAIT: *ret_group is the group of a key that is waited for, its answer a refusal that says for how long.
- * HANDOVER_NO_STORE: a home can't be asked.
+ * HANDOVER_NO_STORE: a home can't be asked, or other agents contradict the `regions` here.
  */
 enum handover_state { HANDOVER_DONE, HANDOVER_WAIT, HANDOVER_NO_STORE };
 enum handover_state handover_step(struct request_state *s, struct group **ret_group);

@@ -8,6 +8,10 @@
 #include "core/keyspace.h"
 #include "core/lua_script.h"
 #include "core/resp.h"
+#include "edge_regions.h"
+#include "io/log.h"
+
+static const struct slice regions_key = {"k:regions", 9};
 
 enum { PERIODS = HEARTBEAT_LATELY_MS / HEARTBEAT_MS, FIRST_MS = 100 };
 
@@ -16,10 +20,12 @@ struct heartbeat {
 	struct redis_store *store;
 	struct slice key;
 	struct buf command;
+	struct buf regions;     /* the version of the regions; empty: there are none */
+	uint64_t contradicts;   /* the version of others that does */
 	unsigned seen[PERIODS]; /* a ring: the count of each of the last periods */
 	unsigned at;
-	atomic_uint most;  /* of `seen`; the only thing that other loops read */
-	atomic_bool heard; /* likewise */
+	atomic_uint most;                /* of `seen`; the only thing that other loops read */
+	atomic_bool heard, contradicted; /* likewise */
 	bool calling, timer_closed;
 };
 
@@ -28,6 +34,7 @@ static void free_when_idle(struct heartbeat *h)
 	if (!h->timer_closed || h->calling)
 		return;
 	buf_release(&h->command);
+	buf_release(&h->regions);
 	free(h);
 }
 
@@ -42,16 +49,52 @@ static void count(struct heartbeat *h, unsigned agents)
 	atomic_store_explicit(&h->most, most, memory_order_relaxed);
 }
 
-static void on_reply(kova_status status, const struct redisReply *reply, void *data)
+static void heard(struct heartbeat *h)
+{
+	atomic_store_explicit(&h->heard, true, memory_order_release);
+	uv_timer_set_repeat(&h->timer, HEARTBEAT_MS);
+}
+
+static void contradict(struct heartbeat *h, uint64_t version)
+{
+	if (version != h->contradicts && version > 0)
+		log_event(LOG_ERROR, "regions_contradicted",
+			  "other agents know a version of the regions by other weights than "
+			  "`regions` and `regions_before` here: limits of scope `home` are decided "
+			  "by `on_outage`",
+			  LOG_INT_FIELD("regions_version", (int64_t)version));
+	else if (version != h->contradicts)
+		log_event(LOG_INFO, "regions_agreed", "no agent contradicts `regions` any more");
+	h->contradicts = version;
+	atomic_store_explicit(&h->contradicted, version > 0, memory_order_relaxed);
+}
+
+static void on_regions_reply(kova_status status, const struct redisReply *reply, void *data)
 {
 	struct heartbeat *h = data;
 
 	h->calling = false;
-	if (status == KOVA_OK && reply->type == REDIS_REPLY_INTEGER && reply->integer > 0) {
-		count(h, (unsigned)reply->integer);
-		atomic_store_explicit(&h->heard, true, memory_order_relaxed);
-		uv_timer_set_repeat(&h->timer, HEARTBEAT_MS);
+	if (status == KOVA_OK && reply->type == REDIS_REPLY_INTEGER && reply->integer >= 0) {
+		contradict(h, (uint64_t)reply->integer);
+		heard(h);
 	}
+	free_when_idle(h);
+}
+
+static void on_reply(kova_status status, const struct redisReply *reply, void *data)
+{
+	struct heartbeat *h = data;
+	bool counted =
+		status == KOVA_OK && reply->type == REDIS_REPLY_INTEGER && reply->integer > 0;
+
+	h->calling = counted && h->regions.len > 0 && !h->timer_closed;
+	if (counted)
+		count(h, (unsigned)reply->integer);
+	if (h->calling)
+		redis_store_call(h->store, keyspace_slot(regions_key), buf_slice(&h->regions),
+				 on_regions_reply, h);
+	else if (counted)
+		heard(h);
 	free_when_idle(h);
 }
 
@@ -69,6 +112,23 @@ static void on_timer(uv_timer_t *t)
 	redis_store_call(h->store, keyspace_slot(h->key), buf_slice(&h->command), on_reply, h);
 }
 
+static void write_eval(struct buf *b, const struct lua_script *script, struct slice key,
+		       uint32_t n_args)
+{
+	resp_write_array(b, 4 + n_args);
+	resp_write_bulk(b, SLICE("EVAL"));
+	resp_write_bulk(b, (struct slice){script->body, script->len});
+	resp_write_bulk(b, SLICE("1"));
+	resp_write_bulk(b, key);
+}
+
+static bool end_command(struct buf *b)
+{
+	buf_add(b, "", 1); /* hiredis reads a command as a text that ends */
+	b->len--;
+	return !buf_failed(b);
+}
+
 /* Not unguessable, only unlike any other agent's. */
 static bool write_command(struct heartbeat *h)
 {
@@ -80,16 +140,33 @@ static bool write_command(struct heartbeat *h)
 	for (size_t i = 0; i < sizeof random; i++)
 		snprintf(name + 2 * i, 3, "%02x", random[i]);
 	snprintf(silent, sizeof silent, "%d", HEARTBEAT_SILENT_MS);
-	resp_write_array(&h->command, 6);
-	resp_write_bulk(&h->command, SLICE("EVAL"));
-	resp_write_bulk(&h->command, (struct slice){lua_heartbeat.body, lua_heartbeat.len});
-	resp_write_bulk(&h->command, SLICE("1"));
-	resp_write_bulk(&h->command, h->key);
+	write_eval(&h->command, &lua_heartbeat, h->key, 2);
 	resp_write_bulk(&h->command, slice_of(name));
 	resp_write_bulk(&h->command, slice_of(silent));
-	buf_add(&h->command, "", 1); /* hiredis reads a command as a text that ends */
-	h->command.len--;
-	return !buf_failed(&h->command);
+	return end_command(&h->command);
+}
+
+static void write_hex(struct buf *b, uint64_t number)
+{
+	char text[17];
+
+	snprintf(text, sizeof text, "%016llx", (unsigned long long)number);
+	resp_write_bulk(b, slice_of(text));
+}
+
+static bool write_regions(struct heartbeat *h, const struct edge_regions *r)
+{
+	char version[21];
+
+	if (r == NULL)
+		return true;
+	snprintf(version, sizeof version, "%llu", (unsigned long long)r->version);
+	write_eval(&h->regions, &lua_regions, regions_key, 2 + (uint32_t)r->n_before);
+	resp_write_bulk(&h->regions, slice_of(version));
+	write_hex(&h->regions, edge_regions_digest(r->sites, r->n));
+	for (size_t i = 0; i < r->n_before; i++)
+		write_hex(&h->regions, edge_regions_digest(r->before[i], r->n));
+	return end_command(&h->regions);
 }
 
 static void on_timer_closed(uv_handle_t *t)
@@ -100,7 +177,8 @@ static void on_timer_closed(uv_handle_t *t)
 	free_when_idle(h);
 }
 
-struct heartbeat *heartbeat_start(uv_loop_t *loop, struct redis_store *store, struct slice key)
+struct heartbeat *heartbeat_start(uv_loop_t *loop, struct redis_store *store, struct slice key,
+				  const struct edge_regions *regions)
 {
 	struct heartbeat *h = calloc(1, sizeof *h);
 
@@ -108,12 +186,15 @@ struct heartbeat *heartbeat_start(uv_loop_t *loop, struct redis_store *store, st
 		return NULL;
 	h->store = store;
 	h->key = key;
-	if (!write_command(h)) {
+	if (!write_command(h) || !write_regions(h, regions)) {
+		buf_release(&h->command);
+		buf_release(&h->regions);
 		free(h);
 		return NULL;
 	}
 	atomic_init(&h->most, 1);
 	atomic_init(&h->heard, false);
+	atomic_init(&h->contradicted, false);
 	uv_timer_init(loop, &h->timer);
 	h->timer.data = h;
 	/* Until it was heard once: an agent that thinks it is alone would take all of a limit. */
@@ -135,5 +216,10 @@ unsigned heartbeat_agents(const struct heartbeat *h)
 
 bool heartbeat_was_heard(const struct heartbeat *h)
 {
-	return atomic_load_explicit(&h->heard, memory_order_relaxed);
+	return atomic_load_explicit(&h->heard, memory_order_acquire);
+}
+
+bool heartbeat_is_contradicted(const struct heartbeat *h)
+{
+	return atomic_load_explicit(&h->contradicted, memory_order_relaxed);
 }

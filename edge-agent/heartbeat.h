@@ -21,10 +21,14 @@ struct heartbeat;
 /* The agents of the region. */
 #define HEARTBEAT_REGION ((struct slice){"k:agents", 8})
 
+struct edge_regions;
+
 /*
- * `store` is borrowed and outlives it. `key`, borrowed likewise: of those who are counted together. NULL: out of memory.
+ * `store` is borrowed and outlives it. `key`, borrowed likewise: of those who are counted together. `regions`, read only
+ * here: the version of them by which the agent finds homes is said there as well; NULL: it is not. NULL: out of memory.
  */
-struct heartbeat *heartbeat_start(uv_loop_t *loop, struct redis_store *store, struct slice key);
+struct heartbeat *heartbeat_start(uv_loop_t *loop, struct redis_store *store, struct slice key,
+				  const struct edge_regions *regions);
 /* The memory goes when its timer is closed and no call is in flight. */
 void heartbeat_stop(struct heartbeat *h);
 
@@ -32,3 +36,5 @@ void heartbeat_stop(struct heartbeat *h);
 unsigned heartbeat_agents(const struct heartbeat *h);
 /* Whether Redis has ever said. From any thread. */
 bool heartbeat_was_heard(const struct heartbeat *h);
+/* Whether other agents have said something else there of this version, or of one before that is not known here. From any thread. */
+bool heartbeat_is_contradicted(const struct heartbeat *h);

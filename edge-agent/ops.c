@@ -80,6 +80,7 @@ static void add_health(struct ops_totals *t, const struct engine_health *h)
 	sum->durable_shards_up = sum->durable_shards - t->durable_shards_down;
 	sum->waiters += h->waiters;
 	sum->requests += h->requests;
+	sum->is_contradicted = sum->is_contradicted || h->is_contradicted;
 }
 
 /* The place of the clock that is called `peer`; NULL: there are too many. */
@@ -211,6 +212,7 @@ bool ops_ready(const struct ops_totals *t, struct buf *ret_json)
 	} parts[] = {{"redis", t->shards_down > 0},
 		     {"kafka", t->publishes && !t->publisher.kafka.up},
 		     {"durability", t->durable_shards_down > 0},
+		     {"regions", health->is_contradicted},
 		     {"clock", clock_differs(t)}};
 	struct buf names = {0};
 

@@ -12,6 +12,7 @@
 #include "core/divide.h"
 #include "core/hash.h"
 #include "core/keyspace.h"
+#include "edge_regions.h"
 #include "engine.h"
 
 static enum resolution refuse_with(struct request_state *s, enum request_error error,
@@ -175,7 +176,7 @@ static enum resolution resolve_pair(struct request_state *s, uint8_t pair)
 
 	if (p == NULL)
 		return refuse_with(s, REQUEST_NO_POLICY, "no policy of that name");
-	if (p->scope == SCOPE_HOME && s->engine->homes == NULL)
+	if (p->scope == SCOPE_HOME && s->engine->regions == NULL)
 		return refuse_with(s, REQUEST_UNAVAILABLE,
 				   "scope `home` needs `regions` in the agent's configuration");
 
@@ -220,7 +221,7 @@ static struct site *site_of(const struct engine *e, const struct catalogue *c,
 
 	if (p == NULL || p->scope != SCOPE_HOME)
 		return e->own;
-	return &e->sites[rendezvous_choose(e->homes, e->n_sites,
+	return &e->sites[rendezvous_choose(e->regions->sites, e->n_sites,
 					   rendezvous_hash(keyspace_root(q->key)))];
 }
 

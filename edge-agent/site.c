@@ -70,7 +70,8 @@ static bool open_heartbeat(struct site *s, const struct site_source *source,
 	if (source->name == NULL)
 		return true;
 	s->heartbeat = first != NULL ? first->heartbeat
-				     : heartbeat_start(s->engine->loop, source->store, everywhere);
+				     : heartbeat_start(s->engine->loop, source->store, everywhere,
+						       s->engine->regions);
 	return s->heartbeat != NULL;
 }
 

@@ -100,7 +100,8 @@ static bool is_connecting(const struct worker *w, unsigned site)
 
 	if (w->sites[site].shards_down > 0)
 		return false;
-	return far.name != NULL ? far.shards_up < far.shards : own.shards_up < own.shards;
+	return !engine_site_was_heard(w->agent.engine, site) ||
+	       (far.name != NULL ? far.shards_up < far.shards : own.shards_up < own.shards);
 }
 
 /* Ready when the stores answer, so that the first request is not decided by on_outage; but not later than it

@@ -12,4 +12,5 @@ struct lua_script {
 
 extern const struct lua_script lua_decide;    /* core/script.h builds its calls */
 extern const struct lua_script lua_heartbeat; /* the agents that live */
+extern const struct lua_script lua_regions;   /* versions of the regions */
 extern const struct lua_script lua_probe;     /* whether writes work again */

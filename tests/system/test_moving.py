@@ -41,12 +41,12 @@ class Moving(harness.Case):
     def reach(self, region):
         return {"mode": "standalone", "url": self.redis[region].url, "timeout": "2s"}
 
-    def agent(self, version, region="us"):
-        weights = VERSIONS[version - 1]
+    def agent(self, version, region="us", weights=None, **changed):
+        weights = weights or VERSIONS[version - 1]
         regions = {r: {"redis": self.reach(r), "weight": weights[r]} for r in REGIONS}
         before = [VERSIONS[i] for i in range(version - 1)][::-1]
         return self.start_agent({"region": region, "regions": regions, "redis": regions[region]["redis"],
-                                 "regions_version": version, "regions_before": before, "policies": POLICIES})
+                                 "regions_version": version, "regions_before": before, "policies": POLICIES, **changed})
 
     def take(self, agent, policy, key, n):
         """Takes n times, waiting while the key is on its way; how many were admitted."""
@@ -145,6 +145,36 @@ class Carried(Moving):
             with agent.resp() as connection:
                 taken.append(sum(connection.call("KOVA.ACQUIRE", "slots", key, "WAIT", "500")[0] for _ in range(tries)))
         self.assertEqual([1, 1, 1], taken)
+
+
+class Contradicted(Moving):
+    def decides(self, agent):
+        return agent.call("KOVA.TAKE", "shut", key_that("eu", "eu"))[5] != "outage"
+
+    def is_refused(self, agent):
+        self.assertFalse(self.decides(agent))
+        self.assertIn("regions", agent.http("GET", "/readyz").json()["degraded"])
+        self.assertEqual([1], [line["regions_version"] for line in agent.log_lines() if line["event"] == "regions_contradicted"][:1])
+        self.assertEqual(1, agent.call("KOVA.TAKE", "here", "k")[0], "limits of the region itself")
+
+    def test_a_version_before_that_was_forgotten(self):
+        old = self.agent(1)
+        self.is_refused(self.agent(2, regions_before=[]))
+        self.assertTrue(self.decides(old))
+
+    def test_a_version_before_with_other_weights(self):
+        self.agent(1)
+        self.is_refused(self.agent(2, regions_before=[{"eu": 2, "us": 1}]))
+
+    def test_other_weights_by_the_same_version(self):
+        self.agent(1)
+        self.is_refused(self.agent(1, weights=SECOND))
+
+    def test_versions_that_agree(self):
+        for version in (2, 3, 1, 2):
+            agent = self.agent(version)
+            harness.wait_for(lambda: self.decides(agent), "a decision")
+            self.assertEqual([], agent.http("GET", "/readyz").json()["degraded"])
 
 
 class Storm(Moving):
