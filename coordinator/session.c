@@ -160,6 +160,16 @@ static rd_kafka_error_t *call_begin(struct session *s)
 static rd_kafka_error_t *call_send_offsets(struct session *s)
 {
 	rd_kafka_consumer_group_metadata_t *group = rd_kafka_consumer_group_metadata(s->consumer);
+
+	/*
+	 * One that has just learned that it is out has the metadata of nobody, which brokers don't refuse. The library marks the assignment as
+	 * lost in the same step, so this comes after the metadata was read.
+	 */
+	if (rd_kafka_assignment_lost(s->consumer)) {
+		rd_kafka_consumer_group_metadata_destroy(group);
+		return rd_kafka_error_new(RD_KAFKA_RESP_ERR_UNKNOWN_MEMBER_ID,
+					  "the group goes on without this one");
+	}
 	rd_kafka_topic_partition_list_t *list =
 		rd_kafka_topic_partition_list_new((int)s->n_partitions);
 	rd_kafka_error_t *error;
@@ -363,7 +373,11 @@ static void on_assigned(struct session *s, rd_kafka_topic_partition_list_t *list
 
 static void on_revoked(struct session *s, rd_kafka_topic_partition_list_t *list)
 {
-	if (!rd_kafka_assignment_lost(s->consumer))
+	if (rd_kafka_assignment_lost(s->consumer))
+		log_event(
+			LOG_WARN, "partitions_lost",
+			"the group went on without this one: what was not committed is forgotten");
+	else
 		commit(s);
 	for (int i = 0; i < list->cnt; i++)
 		partition_drop(s, list->elems[i].partition);

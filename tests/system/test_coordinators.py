@@ -23,11 +23,11 @@ class Several(coordinator.Case):
 
     def test_one_that_slept_is_refused(self):
         agent = self.start(self.redis, node="n", report="100ms")
-        first = self.coordinate("a").wait_partitions(4)
+        first = self.coordinate("a", rollup="5s").wait_partitions(4)
         second = self.coordinate("b").wait_partitions(2)
         first.wait_partitions(2)
         self.use(agent)
-        time.sleep(0.5)
+        time.sleep(0.5)  # it has read that, and most likely not committed
         first.send_signal(signal.SIGSTOP)
         try:
             self.use(agent)
@@ -40,6 +40,8 @@ class Several(coordinator.Case):
             time.sleep(0.2)
         first.wait_partitions(2)
         self.wait_exact()
+        self.assertRegex(first.log(), "session_failed|partitions_lost")
+
 
 if __name__ == "__main__":
     harness.main()
