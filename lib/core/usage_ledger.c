@@ -35,7 +35,7 @@ static struct usage_agent *add(struct usage_ledger *l, struct slice name, uint64
 	struct usage_agent *agent, **agents = l->agents;
 
 	if (l->n == l->room) {
-		size_t room = l->room > 0 ? 2 * l->room : 1;
+		uint32_t room = l->room > 0 ? 2 * l->room : 1;
 
 		agents = realloc(agents, room * sizeof(*agents));
 		if (agents == NULL)

@@ -34,7 +34,7 @@ struct usage_agent;
 struct usage_ledger {
 	struct usage_counts final;   /* of counters that are over */
 	struct usage_agent **agents; /* one an agent and epoch */
-	size_t n, room;
+	uint32_t n, room;
 };
 
 void usage_ledger_release(struct usage_ledger *l);
