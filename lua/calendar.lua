@@ -13,6 +13,7 @@
 -- Limit    {N, e0, e1, e2, e3}: ascending edges, µs
 -- Expires  60 s after the window's end
 -- Twin     lib/core/calendar.c
+do -- the main function may have 200 locals
 
 -- The last edge that is not after `time`, and the next.
 local function calendar_window(l, time)
@@ -135,3 +136,4 @@ algorithms[4] = {
   lease = calendar_lease,
   unlease = calendar_unlease,
 }
+end

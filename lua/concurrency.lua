@@ -10,6 +10,7 @@
 -- Limit    {N, hold}; N 0 denies all
 -- Expires  60 s after the last permit ends
 -- Twin     lib/core/concurrency.c
+do -- the main function may have 200 locals
 
 local function permit_member(name, weight)
   return weight == 1 and name or format('%s:%d', name, weight)
@@ -112,3 +113,4 @@ algorithms[5] = {
   save = concurrency_save,
   renew = concurrency_renew,
 }
+end
