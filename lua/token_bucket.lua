@@ -87,7 +87,7 @@ if plain == 1 then
         else
           scaled, time = tonumber(sub(text, 1, -10)), tonumber(sub(text, -9))
         end
-        if scaled and time then
+        if scaled and time and scaled >= 0 then
           local code_then, ago = scaled % 4, (cycle - time) % 1000000000
           debt = (scaled - code_then) / 4 * bucket_scales[code_then]
           if ago < 500000000 then
@@ -224,7 +224,7 @@ end
 
 local function bucket_load(key, text, l)
   local scaled, time = text and tonumber(sub(text, 1, -10)), text and tonumber(sub(text, -9))
-  if not scaled or not time then
+  if not scaled or not time or scaled < 0 then
     return leased.load(text, l) or {debt = 0, outstanding = 0, time = now, leases = doubted and {} or nil}
   end
   local code, ago = scaled % 4, (cycle - time) % 1000000000

@@ -414,8 +414,12 @@ Test(script, a_state_that_is_none_counts_as_absent)
 	redis_answer_release(&a);
 	a = redis_client_command(&rig.client, "SET k:g{t}x rubbish");
 	redis_answer_release(&a);
+	a = redis_client_command(&rig.client, "MSET k:b{t}y -1 k:b{t}z -1");
+	redis_answer_release(&a);
 	cr_assert_eq(take(&l, "k:b{t}x", 1).remaining, 19);
 	cr_assert_eq(peek(&l, "k:b{t}x").remaining, 19);
+	cr_assert_eq(take(&l, "k:b{t}y", 1).remaining, 19);
+	cr_assert_eq(peek(&l, "k:b{t}z").remaining, 20);
 	cr_assert_eq(take(&g, "k:g{t}x", 1).remaining, 9);
 }
 
