@@ -552,6 +552,9 @@ void waiters_refused(struct request_state *s, const struct script_answer *said,
 	for (uint8_t i = 0; i < s->waiter.n_places; i++)
 		place_refused(s->engine->waiters, &s->waiter.places[i], by, said);
 	s->waiter.joins = s->waiter.behind = false;
+	if (said->turn
+		    .behind_others) /* those before it may leave: request_refuse() asks the line */
+		s->request.answer.policy[0] = '\0';
 }
 
 static void wake_all(struct waiters *w, struct named *const *lines)
