@@ -33,8 +33,10 @@ class LossyProxy:
 
     def kill(self):
         """Ends the proxy and every connection (the name is what harness.Case calls)."""
-        self._closed = True
-        self._listener.close()
+        if not self._closed:
+            self._closed = True
+            self._listener.shutdown(socket.SHUT_RDWR)  # close() alone lets an accept() in progress take one more
+            self._listener.close()
         self.cut()
 
     def cut(self):
