@@ -95,9 +95,12 @@ static void put(struct gossip_service *s, struct control_item *item, bool spread
 
 void gossip_service_written(struct gossip_service *s, const struct control_written *list, size_t n)
 {
+	/* Of more than can wait to be spread, others learn by the digests. */
+	bool spread = n <= GOSSIP_QUEUE_MAX;
+
 	for (size_t i = 0; i < n; i++) {
 		if (list[i].item != NULL)
-			put(s, list[i].item, true);
+			put(s, list[i].item, spread);
 		else
 			control_item_unref((struct control_item *)(uintptr_t)gossip_forget(
 				s->core, list[i].was->id));

@@ -17,9 +17,9 @@ enum {
 	NONCE_BYTES = 16,
 	HELLO_BYTES = 4 + NONCE_BYTES, /* "KGS", version, nonce */
 	FRAME_BYTES_MAX = GOSSIP_CHUNK_MAX + 1,
-	SERVED_MAX = 16, /* at a time */
-	IDLE_MS = 5000,  /* without a byte */
-	READ_BYTES = 65536,
+	SERVED_MAX = 16,   /* at a time */
+	IDLE_MS = 5000,    /* without a byte */
+	READ_BYTES = 2048, /* libuv reads 32 times in a turn of the loop: a part of an answer */
 };
 
 struct stream {

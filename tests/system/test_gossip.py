@@ -55,6 +55,22 @@ class Changes(mesh.Case):
         alone = self.again("c")
         self.assertEqual((len(policies(alone)), limit(alone, "p7"), limit(alone, "p8")), (49, 777, None))
 
+    def test_one_joins_many_overrides_and_decides_meanwhile(self):
+        many = 10_000 if harness.SANITIZED else 100_000
+        overrides = [{"policy": "p", "key": f"key-{i}", "limit": 1 + i % 1000, "per": "1s"} for i in range(many)]
+        policy = [{"name": "p", "limit": 5, "per": "1s"}]
+        a = self.start_node("a", policies=policy, overrides=overrides)
+        b = self.start_node("b", self.seed("a"), policies=policy)
+        connection, last = b.resp(), many - 1
+        until = time.monotonic() + harness.PATIENCE
+        while connection.call("KOVA.PEEK", "p", f"key-{last}")[2] != 2 * (1 + last % 1000):
+            self.assertIn(connection.call("KOVA.TAKE", "p", "another")[0], (0, 1))
+            self.assertLess(time.monotonic(), until)
+        harness.wait_for(lambda: metric(b, "kova_gossip_items") == many + 1, "all overrides")
+        connection.close()
+        put(b, "p", 6)
+        harness.wait_for(lambda: limit(a, "p") == 6, "a change after that")
+
     def test_a_large_item_gets_through(self):
         a, b = self.mesh(2)
         levels = [{"name": f"level-{i}-" + "x" * 40, "limit": 10 + i, "per": "1s", "burst": 20 + i} for i in range(8)]
