@@ -18,7 +18,7 @@ enum {
 	HELLO_BYTES = 4 + NONCE_BYTES, /* "KGS", version, nonce */
 	FRAME_BYTES_MAX = GOSSIP_CHUNK_MAX + 1,
 	SERVED_MAX = 16,   /* at a time */
-	IDLE_MS = 5000,    /* without a byte */
+	IDLE_MS = 5000,    /* without a frame: strangers' bytes don't count, however many come */
 	READ_BYTES = 2048, /* libuv reads 32 times in a turn of the loop: a part of an answer */
 };
 
@@ -293,6 +293,8 @@ static bool take_frame(struct stream *st)
 		reject(st, GOSSIP_REJECTED_HMAC);
 		return false;
 	}
+	if (st->is_client)
+		uv_timer_again(&st->timer);
 	take_body(st, body);
 	buf_consume(&st->in, 4 + len + GOSSIP_TAG_BYTES);
 	return !st->closing;
@@ -317,8 +319,6 @@ static void on_read(uv_stream_t *h, ssize_t n, const uv_buf_t *b)
 		return;
 	}
 	st->in.len += (size_t)n;
-	if (st->is_client) /* a stranger has so long to show that he is none, however slow he types */
-		uv_timer_again(&st->timer);
 	if (!st->greeted && !take_hello(st))
 		return;
 	while (take_frame(st))

@@ -7,6 +7,7 @@
 
 #include "core/gossip_bulk.h"
 #include "gossip_fixture.h"
+#include "io/gossip_stream.h"
 #include "io/gossip_udp.h"
 
 enum { KEPT = 4096 };
@@ -367,6 +368,83 @@ Test(gossip_udp, strangers_that_say_nothing_keep_no_member_out)
 	cr_expect_gt(rejected(&a, GOSSIP_REJECTED_OVERFLOW), 0);
 	stop(&a);
 	stop(&b);
+}
+
+/* ---- A server that is none: it says hello, and then a byte from time to time ---- */
+
+struct dribbler {
+	int fd;
+	uint64_t next_ns;
+};
+
+static bool is_left(const void *data)
+{
+	struct dribbler *d = (struct dribbler *)(uintptr_t)data;
+	char heard[4096];
+	ssize_t n;
+
+	if (uv_hrtime() >= d->next_ns) {
+		(void)send(d->fd, "", 1, MSG_NOSIGNAL);
+		d->next_ns = uv_hrtime() + UINT64_C(500000000);
+	}
+	while ((n = recv(d->fd, heard, sizeof heard, MSG_DONTWAIT)) > 0)
+		;
+	return n == 0 || errno == ECONNRESET;
+}
+
+static void ignore_part(void *data, struct slice part)
+{
+	(void)data;
+	(void)part;
+}
+
+static void ignore_rejection(void *data, enum gossip_rejection why)
+{
+	(void)data;
+	(void)why;
+}
+
+static const struct gossip_keys *own_keys(void *data)
+{
+	return data;
+}
+
+Test(gossip_udp, a_server_that_dribbles_is_left)
+{
+	static struct node a;
+	struct gossip_keys *keys = keys_of("0123456789abcdef\n");
+	struct sockaddr_in any, to;
+	socklen_t len = sizeof to;
+	struct gossip_streams *streams;
+	struct dribbler d = {0};
+	unsigned before = n_closed;
+	int listener = socket(AF_INET, SOCK_STREAM, 0);
+
+	uv_ip4_addr("127.0.0.1", 0, &any);
+	cr_assert_eq(bind(listener, (struct sockaddr *)&any, sizeof any), 0);
+	cr_assert_eq(listen(listener, 1), 0);
+	cr_assert_eq(getsockname(listener, (struct sockaddr *)&to, &len), 0);
+	start(&a, "a", NULL, "0123456789abcdef\n");
+	const struct gossip_stream_user user = {.loop = &loop,
+						.core = gossip_udp_core(a.u),
+						.part = ignore_part,
+						.reject = ignore_rejection,
+						.keys = own_keys,
+						.data = keys};
+
+	cr_assert_eq(gossip_streams_open(&user, (struct sockaddr *)&any, &streams), 0);
+	gossip_streams_pull(streams, (struct sockaddr *)&to);
+	uv_run(&loop, UV_RUN_NOWAIT);
+	d.fd = accept(listener, NULL, NULL);
+	cr_assert_eq(send(d.fd, "KGS\x01nonce of 16 bytes", 20, MSG_NOSIGNAL), 20);
+	cr_expect(run_until(is_left, &d), "it waits for the end of a frame for ever");
+	gossip_streams_close(streams, on_closed, NULL);
+	while (n_closed == before)
+		uv_run(&loop, UV_RUN_ONCE);
+	close(d.fd);
+	close(listener);
+	gossip_keys_free(keys);
+	stop(&a);
 }
 
 Test(gossip_udp, a_secret_has_to_be_long_enough)
