@@ -600,8 +600,8 @@ struct durable *durable_new(uv_loop_t *loop, const struct redis_conf *conf,
 			    struct durability wanted, durable_changed *on_changed, void *data)
 {
 	struct durable *d = calloc(1, sizeof *d);
-	bool possible = conf->mode != REDIS_EMBEDDED || wanted.replicas == 0;
 
+	assert(conf->mode != REDIS_EMBEDDED || wanted.replicas == 0);
 	if (d == NULL)
 		return NULL;
 	d->loop = loop;
@@ -610,7 +610,7 @@ struct durable *durable_new(uv_loop_t *loop, const struct redis_conf *conf,
 	d->on_changed = on_changed;
 	d->changed_data = data;
 	write_name(d);
-	if (possible && (!shards_init(d) || !open_region(d, conf))) {
+	if (!shards_init(d) || !open_region(d, conf)) {
 		confirmer_free(d->confirmer);
 		free(d->shards);
 		free(d);
@@ -618,14 +618,9 @@ struct durable *durable_new(uv_loop_t *loop, const struct redis_conf *conf,
 	}
 	uv_timer_init(loop, &d->timer);
 	d->timer.data = d;
-	d->parts_open = possible ? 2 : 1;
-	d->starting = possible;
+	d->parts_open = 2;
+	d->starting = true;
 	d->starting_until_ms = uv_now(loop) + d->timeout_ms;
-	if (!possible)
-		log_event(LOG_ERROR, "durability_lost",
-			  "the embedded redis-server has no replicas: decisions by each policy's "
-			  "on_outage",
-			  LOG_TEXT_FIELD("durability", d->name));
 	arm(d);
 	return d;
 }

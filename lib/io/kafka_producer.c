@@ -271,8 +271,10 @@ static void end_client(struct kafka_producer *p)
 	rd_kafka_queue_io_event_enable(p->queue, -1, NULL, 0);
 	rd_kafka_queue_destroy(p->queue);
 	p->work.data = p;
-	if (uv_queue_work(p->loop, &p->work, destroy, on_destroyed) != 0)
-		assert(!"uv_queue_work() fails only without a callback");
+	int r = uv_queue_work(p->loop, &p->work, destroy, on_destroyed);
+
+	assert(r == 0); /* it fails only without a callback */
+	(void)r;
 }
 
 static void on_empty_timer(uv_timer_t *t)
@@ -370,16 +372,23 @@ static rd_kafka_headers_t *headers_of(const struct kafka_record *r)
 kova_status kafka_produce(struct kafka_producer *p, const struct kafka_record *r)
 {
 	rd_kafka_headers_t *headers;
-	rd_kafka_resp_err_t error;
 
 	assert(r->opaque != NULL && !p->closing);
 	if (p->step != PRODUCER_OPEN || p->client == NULL || (headers = headers_of(r)) == NULL)
 		return KOVA_AGAIN;
-	error = rd_kafka_producev(
-		p->client, RD_KAFKA_V_TOPIC(r->topic), RD_KAFKA_V_KEY(r->key.ptr, r->key.len),
-		RD_KAFKA_V_VALUE((void *)r->value.ptr, r->value.len), RD_KAFKA_V_HEADERS(headers),
-		RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_OPAQUE(r->opaque),
-		RD_KAFKA_V_END);
+	const rd_kafka_vu_t fields[] = {
+		{RD_KAFKA_VTYPE_TOPIC, .u.cstr = r->topic},
+		{RD_KAFKA_VTYPE_KEY, .u.mem = {(void *)r->key.ptr, r->key.len}},
+		{RD_KAFKA_VTYPE_VALUE, .u.mem = {(void *)r->value.ptr, r->value.len}},
+		{RD_KAFKA_VTYPE_HEADERS, .u.headers = headers},
+		{RD_KAFKA_VTYPE_MSGFLAGS, .u.i = RD_KAFKA_MSG_F_COPY},
+		{RD_KAFKA_VTYPE_OPAQUE, .u.ptr = r->opaque},
+	};
+	rd_kafka_error_t *e =
+		rd_kafka_produceva(p->client, fields, sizeof fields / sizeof fields[0]);
+	rd_kafka_resp_err_t error = rd_kafka_error_code(e);
+
+	rd_kafka_error_destroy(e);
 	if (error == RD_KAFKA_RESP_ERR_NO_ERROR) {
 		p->pending++;
 		return KOVA_OK;

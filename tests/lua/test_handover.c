@@ -199,8 +199,8 @@ Test(handover, an_ordinary_hold_is_waited_for)
 		hold_for(&l, k->old_home, 30 * SECOND);
 		is_held_for(&l, k->old_home, 90 * SECOND);
 		cr_assert_eq(arrives(&l, k->old_home, 3, 10), SCRIPT_ALLOWED);
-		cr_assert_gt(ask_for(SCRIPT_TAKE, &l, k->old_home, 1, 0).wait_us, 80 * SECOND,
-			     "%s: it came back", k->old_home);
+		cr_assert_gt(ask_for(SCRIPT_TAKE, &l, k->old_home, 1, 0).wait_us,
+			     (int64_t)(80 * SECOND), "%s: it came back", k->old_home);
 	}
 }
 
@@ -226,8 +226,8 @@ Test(handover, ids_are_remembered_for_a_minute)
 
 		cr_assert_eq(ask_for(SCRIPT_MOVE_OUT, &l, key, 2, 0).wait_us, 60 * SECOND);
 		wait = ask_for(SCRIPT_MOVE_OUT, &l, key, 2, 0).wait_us;
-		cr_assert_leq(wait, 60 * SECOND, "%s", key);
-		cr_assert_gt(wait, 50 * SECOND, "%s", key);
+		cr_assert_leq(wait, (int64_t)(60 * SECOND), "%s", key);
+		cr_assert_gt(wait, (int64_t)(50 * SECOND), "%s", key);
 		cr_assert_eq(ask_for(SCRIPT_MOVE_OUT, &l, key, 3, 0).wait_us, 60 * SECOND,
 			     "%s: ids of a home that opened again", key);
 	}

@@ -1,4 +1,5 @@
 """kova-coordinator beside a real Kafka: what it adds up is what the clients counted, whatever happens to it."""
+# Mostly waits.
 import json
 import subprocess
 import time

@@ -1,4 +1,5 @@
 """Several coordinators share the partitions: one that dies or sleeps is replaced, and nothing is counted twice."""
+# Mostly waits.
 import signal
 import socket
 import struct

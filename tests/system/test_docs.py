@@ -32,7 +32,8 @@ def json_values(text):
 def as_configuration(value):
     """The configuration that `value` is or is a part of; None for what is none (verdicts, request bodies)."""
     if "algorithm" in value or ("per" in value and "limit" in value and "policy" not in value) or "plan" in value:
-        return {"policies": [{"name": "example", **value}]}
+        beyond = {"region": "here", "regions": {"here": {}}} if value.get("scope") == "home" else {}
+        return {**beyond, "policies": [{"name": "example", **value}]}
     if "mode" in value:
         return {"redis": value}
     return value if value.keys() <= CONFIGURATION and value else None

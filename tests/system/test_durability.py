@@ -441,7 +441,7 @@ class Embedded(Durable):
         self.assertIn(b"an embedded Redis has no replicas", answer.body)
 
     def test_a_policy_of_before_that_needs_replicas(self):
-        """Put by administration when the store was another one: the file knows nothing of it."""
+        """Put by administration when the store was another one: it is kept, and in force nowhere here."""
         redis = self.start_redis()
         directory = self.subdirectory("moved")
         agent = self.start_agent({"redis": {"mode": "standalone", "url": redis.url}}, directory=directory)
@@ -450,8 +450,12 @@ class Embedded(Durable):
         self.assertLess(agent.http("PUT", "/v1/policies/safe", body).status, 300)
         agent.stop()
         agent = self.start_agent({"redis": {"mode": "embedded"}}, directory=directory)
-        self.assertEqual(agent.call("KOVA.TAKE", "safe", "k")[0:6:5], [0, "outage"])
-        self.assertIn("no replicas", events(agent, "durability_lost")[0]["message"])
+        with self.assertRaisesRegex(harness.RespError, "NOPOLICY"):
+            agent.call("KOVA.TAKE", "safe", "k")
+        self.assertIn("no replicas", events(agent, "policy_held_back")[0]["why"])
+        agent.stop()
+        agent = self.start_agent({"redis": {"mode": "standalone", "url": redis.url}}, directory=directory)
+        self.assertEqual(agent.call("KOVA.TAKE", "safe", "k")[5], "outage", "of a policy that asks for a replica")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
 """Events in a real Kafka: each is what its JSON Schema says, and none holds a secret."""
+# Mostly waits.
 import json
 import os
 

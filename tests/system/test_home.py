@@ -1,4 +1,5 @@
 """Home regions: where a key is at home, by this second implementation, by the agent and by kovactl."""
+# Mostly waits.
 import json
 import math
 import os

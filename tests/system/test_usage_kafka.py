@@ -1,4 +1,5 @@
 """Usage in a real Kafka: sums equal what the clients counted, after restarts and redelivery."""
+# Mostly waits.
 import random
 import signal
 import socket
