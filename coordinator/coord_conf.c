@@ -189,9 +189,9 @@ static char *host_name(struct conf_copier *c)
 	return conf_copy(c, name);
 }
 
-static kova_status document_read(struct conf_reader *r, const struct conf_document *d,
-				 struct coord_conf *ret_conf)
+static kova_status document_read(struct conf_reader *r, const struct conf_document *d, void *conf)
 {
+	struct coord_conf *ret_conf = conf;
 	struct conf_copier c = {.r = r, .file = d->file};
 	struct coord_fields f;
 
@@ -210,17 +210,9 @@ static kova_status document_read(struct conf_reader *r, const struct conf_docume
 
 kova_status coord_conf_load(const char *path, struct coord_conf *ret_conf, struct buf *ret_errors)
 {
-	struct conf_document d;
-	struct conf_reader r = {0};
 	struct coord_conf conf = {0};
-	kova_status status = conf_document_load(path, &d, ret_errors);
+	kova_status status = conf_file_read(path, document_read, &conf, ret_errors);
 
-	if (status != KOVA_OK)
-		return status;
-	status = document_read(&r, &d, &conf);
-	if (status == KOVA_ECONFIG)
-		conf_report(&r, &d, ret_errors);
-	conf_document_release(&d);
 	if (status != KOVA_OK)
 		coord_conf_release(&conf);
 	else

@@ -184,9 +184,9 @@ static kova_status rules_check(struct conf_reader *r, const struct edge_fields *
 }
 
 /* Everything but the file itself. Errors that were found are in `r`; *ret_conf is filled in as far as possible. */
-static kova_status document_read(struct conf_reader *r, const struct conf_document *d,
-				 struct edge_conf *ret_conf)
+static kova_status document_read(struct conf_reader *r, const struct conf_document *d, void *conf)
 {
+	struct edge_conf *ret_conf = conf;
 	struct conf_copier c = {.r = r, .file = d->file};
 	struct edge_fields f;
 
@@ -200,17 +200,9 @@ static kova_status document_read(struct conf_reader *r, const struct conf_docume
 
 kova_status edge_conf_load(const char *path, struct edge_conf *ret_conf, struct buf *ret_errors)
 {
-	struct conf_document d;
-	struct conf_reader r = {0};
 	struct edge_conf conf = {0};
-	kova_status status = conf_document_load(path, &d, ret_errors);
+	kova_status status = conf_file_read(path, document_read, &conf, ret_errors);
 
-	if (status != KOVA_OK)
-		return status;
-	status = document_read(&r, &d, &conf);
-	if (status == KOVA_ECONFIG)
-		conf_report(&r, &d, ret_errors);
-	conf_document_release(&d);
 	if (status != KOVA_OK)
 		edge_conf_release(&conf);
 	else

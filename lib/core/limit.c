@@ -7,17 +7,6 @@
 #define GCRA_HORIZON_MAX_US (UINT64_C(36525) * 86400 * 1000000) /* 100 years */
 #define COUNTER_TICKS_MAX UINT64_C(4000000) /* times LIMIT_MAX stays below 2^53 */
 
-static uint64_t gcd(uint64_t a, uint64_t b)
-{
-	while (b != 0) {
-		uint64_t rest = a % b;
-
-		a = b;
-		b = rest;
-	}
-	return a;
-}
-
 /* The largest unit in which every level of this bucket is whole: costs are whole tokens, refills
  * whole quanta. A bucket of some thousand tokens then fits Redis's integer encoding. */
 static void bucket_choose_scale(struct limit *l)
@@ -33,7 +22,7 @@ static void bucket_choose_scale(struct limit *l)
 
 static void bucket_derive(struct limit *l)
 {
-	uint64_t divisor = gcd(l->limit * LIMIT_UT, l->per_us);
+	uint64_t divisor = greatest_common_divisor(l->limit * LIMIT_UT, l->per_us);
 
 	l->cap_ut = l->limit == 0 ? 0 : l->burst * LIMIT_UT;
 	l->quantum_ut = l->limit * LIMIT_UT / divisor;

@@ -77,24 +77,13 @@ uint32_t share_whole(const struct limit *l)
 	return l->algorithm == ALGORITHM_TOKEN_BUCKET ? SHARE_RATE_WHOLE : (uint32_t)l->limit;
 }
 
-static uint64_t gcd(uint64_t a, uint64_t b)
-{
-	while (b != 0) {
-		uint64_t rest = a % b;
-
-		a = b;
-		b = rest;
-	}
-	return a;
-}
-
 /*
  * Of odd shares the exact quantum would be long, and a refill in few large steps overflows a small burst: then a rate
  * that is at most a thousandth slower.
  */
 static void share_rate(struct limit *share, uint64_t refill_ut)
 {
-	uint64_t divisor = gcd(refill_ut, share->per_us);
+	uint64_t divisor = greatest_common_divisor(refill_ut, share->per_us);
 
 	share->quantum_ut = refill_ut / divisor;
 	share->quantum_us = share->per_us / divisor;

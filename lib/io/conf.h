@@ -123,6 +123,16 @@ void conf_fail(struct conf_reader *r, const struct conf_path *path, const char *
 void conf_report(const struct conf_reader *r, const struct conf_document *d,
 		 struct buf *ret_errors);
 
+/*
+ * Loads `file` and has `read` fill `conf` in from it. KOVA_ECONFIG: *ret_errors says what is wrong and where. On an error
+ * `conf` holds what `read` left there.
+ */
+KOVA_MUST_CHECK kova_status conf_file_read(const char *file,
+					   kova_status (*read)(struct conf_reader *r,
+							       const struct conf_document *d,
+							       void *conf),
+					   void *conf, struct buf *ret_errors);
+
 /* The first error and its path as one text, for those who sent a value and not a file. */
 void conf_reader_text(const struct conf_reader *r, char *ret_text, size_t size);
 

@@ -122,3 +122,21 @@ void conf_report(const struct conf_reader *r, const struct conf_document *d, str
 	if (r->n_errors > n)
 		buf_printf(ret_errors, "%s: and %zu more errors\n", d->file, r->n_errors - n);
 }
+
+kova_status conf_file_read(const char *file,
+			   kova_status (*read)(struct conf_reader *r, const struct conf_document *d,
+					       void *conf),
+			   void *conf, struct buf *ret_errors)
+{
+	struct conf_document d;
+	struct conf_reader r = {0};
+	kova_status status = conf_document_load(file, &d, ret_errors);
+
+	if (status != KOVA_OK)
+		return status;
+	status = read(&r, &d, conf);
+	if (status == KOVA_ECONFIG)
+		conf_report(&r, &d, ret_errors);
+	conf_document_release(&d);
+	return status;
+}
