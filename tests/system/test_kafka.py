@@ -1,4 +1,5 @@
 """The fixture itself: what is produced is read once, from one broker and from three of which one is killed."""
+# Mostly waits.
 import unittest
 
 import harness

@@ -1,4 +1,5 @@
 """Kafka by TLS and SASL: what is published arrives, who is not let in is told why, and no secret is shown."""
+# Mostly waits.
 import os
 
 import harness
