@@ -102,14 +102,14 @@ static void on_timer(uv_timer_t *t)
 	produce_all(t->data);
 }
 
-void events_delivered(struct events *e, void *opaque, bool delivered)
+void events_fate(struct events *e, void *opaque, enum kafka_fate fate)
 {
 	struct event *event = opaque;
 
-	if (delivered) {
+	if (fate == KAFKA_DELIVERED) {
 		e->n--;
 		free(event);
-	} else if (e->stopped) {
+	} else if (e->stopped || fate == KAFKA_REFUSED) {
 		drop(e, event);
 	} else {
 		enqueue(e, event);

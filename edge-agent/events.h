@@ -31,7 +31,7 @@ struct events;
 struct events *events_new(uv_loop_t *loop, struct kafka_producer *producer, struct hlc *hlc,
 			  const char *node, const char *region);
 /* The producer tells of a record of EVENTS_TOPIC. */
-void events_delivered(struct events *e, void *opaque, bool delivered);
+void events_fate(struct events *e, void *opaque, enum kafka_fate fate);
 /* No event comes any more. */
 void events_stop(struct events *e);
 /* NULL is nothing. The producer has told of all. */

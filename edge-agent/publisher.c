@@ -65,14 +65,14 @@ static kova_status next_epoch(const char *state_dir, uint64_t *ret_epoch)
 
 /* ---- Life ---- */
 
-static void on_delivered(const char *topic, void *opaque, bool delivered, void *data)
+static void on_fate(const char *topic, void *opaque, enum kafka_fate fate, void *data)
 {
 	struct publisher *p = data;
 
 	if (strcmp(topic, USAGE_TOPIC) == 0)
-		usage_report_delivered(p->report, opaque, delivered);
+		usage_report_delivered(p->report, opaque, fate == KAFKA_DELIVERED);
 	else
-		events_delivered(p->events, opaque, delivered);
+		events_fate(p->events, opaque, fate);
 }
 
 static void on_up(bool up, void *data)
@@ -86,7 +86,7 @@ static void on_up(bool up, void *data)
 static bool open_parts(struct publisher *p, uv_loop_t *loop, const struct edge_conf *conf,
 		       unsigned loops, struct buf *ret_error)
 {
-	const struct kafka_producer_events events = {on_delivered, on_up, p};
+	const struct kafka_producer_events events = {on_fate, on_up, p};
 	struct usage_source source = {.region = conf->region, .agent = conf->node};
 
 	if (next_epoch(conf->state_dir, &source.epoch) != KOVA_OK) {

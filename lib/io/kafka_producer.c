@@ -1,7 +1,7 @@
 /*
  * librdkafka has threads of its own and a queue of events, which makes an eventfd readable when it ceases to be empty. The loop
  * watches that, takes the events, and tells what became of the records in them, some a turn: while there are more, an idle
- * handle keeps the loop turning. Every record ends in on_delivered, once: by an event, or by the purge before a client is
+ * handle keeps the loop turning. Every record ends in on_fate, once: by an event, or by the purge before a client is
  * destroyed.
  *
  * A client that librdkafka gives up (a "fatal" error: the brokers refuse the producer, or its sequence of records) is purged
@@ -132,9 +132,27 @@ static void on_error(struct kafka_producer *p, rd_kafka_event_t *event)
 	}
 }
 
+static enum kafka_fate fate_of(rd_kafka_resp_err_t error)
+{
+	switch (error) {
+	case RD_KAFKA_RESP_ERR_NO_ERROR:
+		return KAFKA_DELIVERED;
+	case RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE:
+	case RD_KAFKA_RESP_ERR_RECORD_LIST_TOO_LARGE:
+	case RD_KAFKA_RESP_ERR_INVALID_MSG_SIZE:
+	case RD_KAFKA_RESP_ERR_INVALID_RECORD:
+	case RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP:
+	case RD_KAFKA_RESP_ERR_POLICY_VIOLATION:
+		return KAFKA_REFUSED;
+	default:
+		return KAFKA_LOST;
+	}
+}
+
 static void tell(struct kafka_producer *p, const rd_kafka_message_t *m)
 {
-	bool delivered = m->err == RD_KAFKA_RESP_ERR_NO_ERROR;
+	enum kafka_fate fate = fate_of(m->err);
+	bool delivered = fate == KAFKA_DELIVERED;
 
 	p->pending--;
 	if (delivered)
@@ -146,7 +164,7 @@ static void tell(struct kafka_producer *p, const rd_kafka_message_t *m)
 	if (!delivered && p->step == PRODUCER_OPEN)
 		log_event(LOG_WARN, "kafka_refused", rd_kafka_err2str(m->err),
 			  LOG_TEXT_FIELD("topic", rd_kafka_topic_name(m->rkt)));
-	p->events.on_delivered(rd_kafka_topic_name(m->rkt), m->_private, delivered, p->events.data);
+	p->events.on_fate(rd_kafka_topic_name(m->rkt), m->_private, fate, p->events.data);
 }
 
 /* Tells of at most `n` records; the number that is left of it. */

@@ -32,12 +32,18 @@ struct kafka_record {
 	struct slice key, value;
 	const struct kafka_header *headers;
 	unsigned n_headers;
-	void *opaque; /* for on_delivered; not NULL */
+	void *opaque; /* for on_fate; not NULL */
+};
+
+enum kafka_fate {
+	KAFKA_DELIVERED, /* the brokers have the record, all copies that are in step */
+	KAFKA_LOST,      /* it is not known that they have */
+	KAFKA_REFUSED,   /* for what it is, or what came with it in one batch: too large, say */
 };
 
 struct kafka_producer_events {
-	/* The brokers have the record, all copies that are in step; or it is not known that they have. Once a record. */
-	void (*on_delivered)(const char *topic, void *opaque, bool delivered, void *data);
+	/* Once a record. */
+	void (*on_fate)(const char *topic, void *opaque, enum kafka_fate fate, void *data);
 	/* No broker can be reached or they refuse the client, or one takes records again. May be NULL. */
 	void (*on_up)(bool up, void *data);
 	void *data;
@@ -58,7 +64,7 @@ struct kafka_producer *kafka_producer_new(uv_loop_t *loop, const struct kafka_co
 					  struct buf *ret_error);
 
 /*
- * Copies the record and has it delivered. KOVA_AGAIN: the queue is full, or there is no client just now; no on_delivered comes. KOVA_EIO:
+ * Copies the record and has it delivered. KOVA_AGAIN: the queue is full, or there is no client just now; no on_fate comes. KOVA_EIO:
  * librdkafka refuses it (too large).
  */
 KOVA_MUST_CHECK kova_status kafka_produce(struct kafka_producer *p, const struct kafka_record *r);

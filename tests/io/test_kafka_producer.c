@@ -19,13 +19,13 @@ static struct {
 	bool closed;
 } seen;
 
-static void on_delivered(const char *topic, void *opaque, bool delivered, void *data)
+static void on_told(const char *topic, void *opaque, enum kafka_fate fate, void *data)
 {
 	cr_assert_str_eq(topic, "t");
 	cr_assert_eq(data, &seen);
 	++*(unsigned *)opaque;
 	seen.n++;
-	seen.delivered += delivered;
+	seen.delivered += fate == KAFKA_DELIVERED;
 }
 
 static void on_up(bool up, void *data)
@@ -42,7 +42,7 @@ static void on_closed(void *data)
 
 static struct kafka_producer *producer(uv_loop_t *loop, const struct kafka_conf *conf)
 {
-	const struct kafka_producer_events events = {on_delivered, on_up, &seen};
+	const struct kafka_producer_events events = {on_told, on_up, &seen};
 	struct buf error = {0};
 	struct kafka_producer *p = kafka_producer_new(loop, conf, "test", &events, &error);
 
@@ -107,7 +107,7 @@ static struct {
 	unsigned n_delivered;
 } life;
 
-static void on_fate(const char *topic, void *opaque, bool delivered, void *data)
+static void on_fate(const char *topic, void *opaque, enum kafka_fate fate, void *data)
 {
 	size_t i = (size_t)((bool *)opaque - life.waits);
 
@@ -116,8 +116,8 @@ static void on_fate(const char *topic, void *opaque, bool delivered, void *data)
 	cr_assert(life.waits[i], "it is told of once each time it is produced");
 	life.waits[i] = false;
 	cr_assert_not(life.delivered[i]);
-	life.delivered[i] = delivered;
-	life.n_delivered += delivered;
+	life.delivered[i] = fate == KAFKA_DELIVERED;
+	life.n_delivered += fate == KAFKA_DELIVERED;
 }
 
 static void produce_missing(void)
@@ -142,7 +142,7 @@ static rd_kafka_t *mock_client(void)
 
 static struct kafka_producer *life_of(uv_loop_t *loop, const struct kafka_conf *conf)
 {
-	const struct kafka_producer_events events = {.on_delivered = on_fate};
+	const struct kafka_producer_events events = {.on_fate = on_fate};
 	struct buf error = {0};
 
 	memset(&life, 0, sizeof life);

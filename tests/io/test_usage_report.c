@@ -16,12 +16,12 @@ static struct {
 	bool gone;
 } world;
 
-static void on_delivered(const char *topic, void *opaque, bool delivered, void *data)
+static void on_fate(const char *topic, void *opaque, enum kafka_fate fate, void *data)
 {
 	(void)data;
 	cr_assert_str_eq(topic, USAGE_TOPIC);
-	world.delivered += delivered;
-	usage_report_delivered(world.report, opaque, delivered);
+	world.delivered += fate == KAFKA_DELIVERED;
+	usage_report_delivered(world.report, opaque, fate == KAFKA_DELIVERED);
 }
 
 static void on_producer_closed(void *data)
@@ -57,7 +57,7 @@ Test(usage_report, more_roots_than_a_feed_has_room_for)
 	rd_kafka_mock_cluster_t *brokers = rd_kafka_mock_cluster_new(mock, 1);
 	const struct kafka_conf conf = {.bootstrap =
 						(char *)rd_kafka_mock_cluster_bootstraps(brokers)};
-	const struct kafka_producer_events events = {.on_delivered = on_delivered};
+	const struct kafka_producer_events events = {.on_fate = on_fate};
 	const struct usage_source source = {.region = "eu", .agent = "n", .epoch = 1};
 	struct hlc hlc = {0};
 	struct buf error = {0};

@@ -2,6 +2,7 @@
 # Mostly waits.
 import json
 import os
+import random
 
 import jsonschema
 
@@ -16,7 +17,7 @@ def schema(name):
         return json.load(file)
 
 
-class Events(kafka.Case):
+class EventsCase(kafka.Case):
     def setUp(self):
         super().setUp()
         self.validator = jsonschema.Draft202012Validator(schema("events"),
@@ -47,6 +48,8 @@ class Events(kafka.Case):
         return self.start_agent({"node": self.node, "region": "eu", "policies": list(policies),
                                  "kafka": {"bootstrap": self.broker.bootstrap}, **more})
 
+
+class Events(EventsCase):
     def test_an_outage_of_redis(self):
         redis = self.start_redis()
         agent = self.start([{"name": "a", "limit": 9, "per": "1s"},
@@ -109,6 +112,23 @@ class Events(kafka.Case):
             self.assertEqual(agent.http("PUT", "/v1/policies/a", {"limit": limit, "per": "1s"}).status // 100, 2)
         self.assertEqual(agent.stop(), 0)
         self.assertEqual([event["after"]["limit"] for event in self.events("config_changed")], list(range(10, 20)))
+
+
+class SmallTopic(EventsCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.broker.create_topic(TOPIC, max_message_bytes=1000)
+
+    def test_an_event_that_is_too_large_is_dropped(self):
+        agent = self.start([{"name": "a", "limit": 9, "per": "1s"}])
+        long_key = random.randbytes(500).hex()
+        self.assertEqual(agent.http("PUT", "/v1/overrides", {"policy": "a", "key": long_key, "banned": True}).status // 100, 2)
+        harness.wait_for(lambda: b"kova_events_dropped_total 1\n" in agent.http("GET", "/metrics").body, "it is refused")
+        self.assertEqual(agent.http("PUT", "/v1/overrides", {"policy": "a", "key": "k", "banned": True}).status // 100, 2)
+        self.wait_event("config_changed", key="k")
+        self.assertIn(b"kova_events_dropped_total 1\n", agent.http("GET", "/metrics").body)
+        self.assertEqual(agent.log().count('"kafka_refused"'), 1)
 
 
 class Schemas(harness.Case):
