@@ -12,7 +12,6 @@ import load
 import shapes
 
 RATE, BURST = 2000, 1000
-STORM = 3 if not harness.SANITIZED else 2  # seconds
 LOST = 500  # at most, of slow limits: a lease that ended before a busy machine came to return it
 POLICIES = [{"name": "b", "limit": RATE, "per": "1s", "burst": BURST},
             {"name": "w", "algorithm": "sliding-window", "limit": RATE, "per": "1s"},
@@ -73,7 +72,7 @@ class Exact(Leases):
     def test_a_hot_bucket_on_two_agents(self):
         self.start()
         calls, begun = self.calls(), time.time()
-        hits = self.storm(STORM, ("KOVA.TAKE", "b", "hot"))
+        hits = self.storm(5, ("KOVA.TAKE", "b", "hot"))
         took = time.time() - begun
         admitted = sum(hit.admitted for hit in hits)
         self.assertIsNone(checker.bucket_violation(checker.admissions(hits), RATE, BURST))
@@ -85,14 +84,14 @@ class Exact(Leases):
 
     def test_a_hot_window(self):
         self.start()
-        hits = self.storm(STORM, ("KOVA.TAKE", "w", "hot"))
+        hits = self.storm(4, ("KOVA.TAKE", "w", "hot"))
         self.assertIsNone(checker.window_violation(checker.admissions(hits)[:20000], RATE, 1.0))
         self.assertGreater(sum(hit.admitted for hit in hits), RATE)
         self.assertGreater(self.leased(), 0)
 
     def test_hot_levels(self):
         self.start()
-        hits = self.storm(STORM, lambda n: ("KOVA.TAKE", "l", f"acme/user{n % 3}"))
+        hits = self.storm(4, lambda n: ("KOVA.TAKE", "l", f"acme/user{n % 3}"))
         self.assertIsNone(checker.bucket_violation(checker.admissions(hits), RATE, BURST))
         for user in range(3):
             mine = [hit for hit in hits if hit.words[2] == f"acme/user{user}"]
@@ -101,7 +100,7 @@ class Exact(Leases):
 
     def test_a_calendar_is_used_up_and_not_more(self):
         self.start()
-        hits = self.storm(STORM, ("KOVA.TAKE", "d", "hot"))
+        hits = self.storm(6, ("KOVA.TAKE", "d", "hot"))
         admitted = sum(hit.admitted for hit in hits)
         self.assertLessEqual(admitted, 5000)
         if len(hits) > 10000:
@@ -111,7 +110,7 @@ class Exact(Leases):
         self.start()
         words = [("KOVA.TAKE", "slow", "hot"), ("KOVA.TAKE", "slow", "hot", "COST", 3),
                  ("KOVA.TAKE", "slow", "hot", "AND", "b", "other"), ("KOVA.TAKE", "slow", "hot", "RECEIPT")]
-        hits = self.storm(2, lambda n: (*words[n % 4], *(("ID", f"i{n}") if n % 8 == 7 else ())))
+        hits = self.storm(3, lambda n: (*words[n % 4], *(("ID", f"i{n}") if n % 8 == 7 else ())))
         admitted = sum(3 if "COST" in hit.words else 1 for hit in hits if hit.admitted)
         self.assertLessEqual(admitted, 1000 + 3)
         self.assertGreater(admitted, 900)
@@ -138,11 +137,11 @@ class Pairs(Leases):
     def test_hot_pairs_on_two_agents(self):
         self.start()
         calls = self.calls()
-        hits = self.storm(STORM, ("KOVA.TAKE", "b", "hot", "AND", "w", "hot", "COST", 2))
+        hits = self.storm(5, ("KOVA.TAKE", "b", "hot", "AND", "w", "hot", "COST", 2))
         admissions = checker.admissions(hits)
         self.assertIsNone(checker.bucket_violation(admissions, RATE, BURST))
         self.assertIsNone(checker.window_violation(admissions[:20000], RATE // 2, 1.0))
-        self.assertGreater(len(admissions), 0.6 * STORM * RATE / 2)
+        self.assertGreater(len(admissions), RATE)
         self.assertGreater(self.leased(), len(hits) / 2)
         self.assertLess(self.calls() - calls, len(hits) / 2)
 
@@ -254,9 +253,9 @@ class Auto(Leases):
         words = ("KOVA.TAKE", "large", "hot")
         self.storm(0.6, words)
         calls, leased = self.calls(), self.leased()
-        hits = self.storm(2, words)
+        hits = self.storm(3, words)
         self.assertIsNone(checker.bucket_violation(checker.admissions(hits), 50000, 50000))
-        if len(hits) > 2 * 8000:  # well over 1000 a second at each
+        if len(hits) > 3 * 8000:  # well over 1000 a second at each
             self.assertGreater(self.leased() - leased, len(hits) / 2)
             self.assertGreater(len(hits) / (self.calls() - calls), 20)
 
@@ -335,7 +334,7 @@ class Refusals(shapes.Frozen):
 class Small(Leases):
     def test_a_small_limit_has_no_leases(self):
         self.start(1)
-        hits = self.storm(1, ("KOVA.TAKE", "small", "hot"))
+        hits = self.storm(2, ("KOVA.TAKE", "small", "hot"))
         self.assertIsNone(checker.bucket_violation(checker.admissions(hits), 10, 20))
         self.assertEqual(metric(self.agents[0], "kova_leases_total"), 0)
 
@@ -390,12 +389,12 @@ class Faults(Leases):
         self.start()
 
         def during():
-            for _ in range(3):
+            for _ in range(4):
                 time.sleep(0.4)
                 self.agents[0].send_signal(signal.SIGSTOP)
                 time.sleep(0.8)
                 self.agents[0].send_signal(signal.SIGCONT)
-        hits = self.storm(3, ("KOVA.TAKE", "b", "hot"), during)
+        hits = self.storm(6, ("KOVA.TAKE", "b", "hot"), during)
         # An answer of a stopped agent may come late; what it decided, it decided before or after the stop.
         self.assertIsNone(checker.bucket_violation(checker.admissions(hits), RATE, BURST))
         self.assertGreater(sum(hit.admitted for hit in hits), RATE)
@@ -421,12 +420,12 @@ class Faults(Leases):
         self.start()
 
         def during():
-            for _ in range(2):
+            for _ in range(3):
                 time.sleep(0.7)
                 agent = self.agents[0]
                 agent.kill()
                 self.agents[0] = self.start_agent(agent.config, directory=agent.directory)
-        hits = self.storm(3, ("KOVA.TAKE", "b", "hot"), during)
+        hits = self.storm(5, ("KOVA.TAKE", "b", "hot"), during)
         self.assertIsNone(checker.bucket_violation(checker.admissions(hits), RATE, BURST))
         time.sleep(2.0)
         self.assertEqual(self.agents[1].call("KOVA.PEEK", "b", "hot")[1], BURST)
@@ -463,7 +462,7 @@ class Faults(Leases):
             self.redis.send_signal(signal.SIGSTOP)
             time.sleep(1.0)
             self.redis.send_signal(signal.SIGCONT)
-        hits = self.storm(3, ("KOVA.TAKE", "b", "hot"), during)
+        hits = self.storm(4, ("KOVA.TAKE", "b", "hot"), during)
         self.assertIsNone(checker.bucket_violation(checker.admissions(hits), RATE, BURST))
         self.assertGreater(sum(hit.admitted for hit in hits[-100:]), 0)
 
