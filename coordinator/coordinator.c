@@ -29,20 +29,6 @@ struct coordinator {
 	uv_thread_t thread;
 };
 
-/* Logs each line of `errors` and empties it. */
-static void log_lines(const char *event, struct buf *errors)
-{
-	char *line = errors->ptr;
-
-	buf_add(errors, "", 1);
-	if (buf_failed(errors))
-		line = NULL;
-	for (char *rest = errors->ptr;
-	     line != NULL && (line = strtok_r(rest, "\n", &rest)) != NULL;)
-		log_event(LOG_ERROR, event, line);
-	buf_release(errors);
-}
-
 /* ---- The thread ---- */
 
 static void on_thread(void *data)

@@ -68,40 +68,36 @@ static struct coord_numbers numbers_of(struct coord_share *s)
 	return n;
 }
 
-static void write_number(struct metrics_writer *w, const char *name, enum metric_type type,
-			 const char *help, uint64_t value)
-{
-	metrics_family(w, name, type, NULL, help);
-	metrics_sample(w, NULL, 0, (double)value);
-}
-
 static void collect(struct metrics_writer *w, const void *data)
 {
 	const struct coord_numbers *n = data;
 	const struct metric_label version = {"version", KOVA_VERSION};
 	const struct metric_label kafka = {"part", "kafka"};
+	const struct metric_number numbers[] = {
+		{"kova_coordinator_records", METRIC_COUNTER,
+		 "Records of usage that were read, repetitions included.", n->records},
+		{"kova_coordinator_malformed", METRIC_COUNTER,
+		 "Records that are none of kova.usage.v1, and were left out.", n->malformed},
+		{"kova_coordinator_transactions", METRIC_COUNTER,
+		 "Transactions that were committed.", n->transactions},
+		{"kova_coordinator_failures", METRIC_COUNTER,
+		 "Times that it gave up what was not committed, and began again.", n->failures},
+		{"kova_coordinator_rows", METRIC_COUNTER,
+		 "Rows of kova.rollup.v1 that were committed.", n->rows},
+		{"kova_coordinator_ledger_records", METRIC_COUNTER,
+		 "Records of kova.ledger.v1 that were committed.", n->ledger_records},
+		{"kova_coordinator_partitions", METRIC_GAUGE,
+		 "Partitions of kova.usage.v1 that this coordinator owns.", n->partitions},
+		{"kova_coordinator_keys", METRIC_GAUGE,
+		 "Key roots, by policy and region, whose usage it holds.", n->keys},
+	};
 
 	metrics_family(w, "kova_build", METRIC_INFO, NULL, "Which program this is.");
 	metrics_sample(w, &version, 1, 1);
 	metrics_family(w, "kova_outage", METRIC_GAUGE, NULL,
 		       "1 while the part can't be reached: it is not in its group.");
 	metrics_sample(w, &kafka, 1, !n->joined);
-	write_number(w, "kova_coordinator_records", METRIC_COUNTER,
-		     "Records of usage that were read, repetitions included.", n->records);
-	write_number(w, "kova_coordinator_malformed", METRIC_COUNTER,
-		     "Records that are none of kova.usage.v1, and were left out.", n->malformed);
-	write_number(w, "kova_coordinator_transactions", METRIC_COUNTER,
-		     "Transactions that were committed.", n->transactions);
-	write_number(w, "kova_coordinator_failures", METRIC_COUNTER,
-		     "Times that it gave up what was not committed, and began again.", n->failures);
-	write_number(w, "kova_coordinator_rows", METRIC_COUNTER,
-		     "Rows of kova.rollup.v1 that were committed.", n->rows);
-	write_number(w, "kova_coordinator_ledger_records", METRIC_COUNTER,
-		     "Records of kova.ledger.v1 that were committed.", n->ledger_records);
-	write_number(w, "kova_coordinator_partitions", METRIC_GAUGE,
-		     "Partitions of kova.usage.v1 that this coordinator owns.", n->partitions);
-	write_number(w, "kova_coordinator_keys", METRIC_GAUGE,
-		     "Key roots, by policy and region, whose usage it holds.", n->keys);
+	metrics_numbers(w, numbers, sizeof numbers / sizeof numbers[0]);
 }
 
 static void answer_metrics(struct http_exchange *x, const struct http_request *r,

@@ -72,20 +72,6 @@ struct agent_life {
 
 static void stop(struct agent_life *l);
 
-/* Logs each line of `errors` and empties it. */
-static void log_lines(const char *event, struct buf *errors)
-{
-	char *line = errors->ptr;
-
-	buf_add(errors, "", 1);
-	if (buf_failed(errors))
-		line = NULL;
-	for (char *rest = errors->ptr;
-	     line != NULL && (line = strtok_r(rest, "\n", &rest)) != NULL;)
-		log_event(LOG_ERROR, event, line);
-	buf_release(errors);
-}
-
 static void fail(struct agent_life *l, kova_status status, const char *message, const char *why)
 {
 	log_event(LOG_ERROR, "cannot_start", message, LOG_TEXT_FIELD("why", why));

@@ -108,13 +108,6 @@ static void collect_policies(struct metrics_writer *w, const void *totals)
 
 /* ---- the store, the engine, latency ---- */
 
-static void write_number(struct metrics_writer *w, const char *name, enum metric_type type,
-			 const char *unit, const char *help, double value)
-{
-	metrics_family(w, name, type, unit, help);
-	metrics_sample(w, NULL, 0, value);
-}
-
 static void collect_store(struct metrics_writer *w, const void *totals)
 {
 	const struct ops_totals *t = totals;
@@ -150,11 +143,11 @@ static void collect_store(struct metrics_writer *w, const void *totals)
 	};
 
 	for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++)
-		write_number(w, counters[i].name, METRIC_COUNTER, NULL, counters[i].help,
-			     (double)counters[i].value);
-	write_number(w, "kova_lease_keys", METRIC_GAUGE, NULL,
-		     "Keys that are asked for so often that they may be decided in memory.",
-		     (double)t->leases.keys);
+		metrics_number(w, counters[i].name, METRIC_COUNTER, NULL, counters[i].help,
+			       (double)counters[i].value);
+	metrics_number(w, "kova_lease_keys", METRIC_GAUGE, NULL,
+		       "Keys that are asked for so often that they may be decided in memory.",
+		       (double)t->leases.keys);
 }
 
 /* Of the other regions that can be reached from here. */
@@ -177,11 +170,11 @@ static void collect_home(struct metrics_writer *w, const void *totals)
 	double decisions = (double)(t->home.decisions + t->leases.decisions);
 	double far = (double)t->home.far;
 
-	write_number(w, "kova_home_far_decisions", METRIC_COUNTER, NULL,
-		     "Decisions for which another region was asked.", far);
-	write_number(w, "kova_home_local_ratio", METRIC_GAUGE, NULL,
-		     "The part of all decisions since the start that needed no other region.",
-		     decisions > 0 ? 1 - far / decisions : 1);
+	metrics_number(w, "kova_home_far_decisions", METRIC_COUNTER, NULL,
+		       "Decisions for which another region was asked.", far);
+	metrics_number(w, "kova_home_local_ratio", METRIC_GAUGE, NULL,
+		       "The part of all decisions since the start that needed no other region.",
+		       decisions > 0 ? 1 - far / decisions : 1);
 }
 
 static void collect_engine(struct metrics_writer *w, const void *totals)
@@ -198,27 +191,22 @@ static void collect_engine(struct metrics_writer *w, const void *totals)
 	write_far_outages(w, t->sites);
 	if (t->publishes)
 		metrics_sample(w, &kafka, 1, !t->publisher.kafka.up);
-	write_number(w, "kova_redis_shards", METRIC_GAUGE, NULL, "Shards of the store.",
-		     health.shards);
-	write_number(w, "kova_redis_shards_up", METRIC_GAUGE, NULL, "Shards that can be asked.",
-		     health.shards_up);
-	write_number(w, "kova_requests_in_progress", METRIC_GAUGE, NULL,
-		     "Requests without an answer, waiters among them.", (double)health.requests);
-	write_number(w, "kova_outage_keys_full", METRIC_COUNTER, NULL,
-		     "Refusals in an outage because too many keys were asked for.",
-		     (double)t->outage_full);
+	metrics_number(w, "kova_redis_shards", METRIC_GAUGE, NULL, "Shards of the store.",
+		       health.shards);
+	metrics_number(w, "kova_redis_shards_up", METRIC_GAUGE, NULL, "Shards that can be asked.",
+		       health.shards_up);
+	metrics_number(w, "kova_requests_in_progress", METRIC_GAUGE, NULL,
+		       "Requests without an answer, waiters among them.", (double)health.requests);
+	metrics_number(w, "kova_outage_keys_full", METRIC_COUNTER, NULL,
+		       "Refusals in an outage because too many keys were asked for.",
+		       (double)t->outage_full);
 }
 
 static void collect_kafka(struct metrics_writer *w, const void *totals)
 {
 	const struct ops_totals *t = totals;
 	const struct publisher_counters *p = &t->publisher;
-	const struct {
-		const char *name;
-		enum metric_type type;
-		const char *help;
-		uint64_t value;
-	} numbers[] = {
+	const struct metric_number numbers[] = {
 		{"kova_usage_unpublished", METRIC_GAUGE,
 		 "Usage counters whose present value is not known to be in Kafka.",
 		 p->usage.unpublished},
@@ -238,9 +226,8 @@ static void collect_kafka(struct metrics_writer *w, const void *totals)
 		 p->kafka.failed},
 	};
 
-	for (size_t i = 0; t->publishes && i < sizeof numbers / sizeof numbers[0]; i++)
-		write_number(w, numbers[i].name, numbers[i].type, NULL, numbers[i].help,
-			     (double)numbers[i].value);
+	if (t->publishes)
+		metrics_numbers(w, numbers, sizeof numbers / sizeof numbers[0]);
 }
 
 static void collect_clock(struct metrics_writer *w, const void *totals)
@@ -288,8 +275,8 @@ static void collect_gossip(struct metrics_writer *w, const void *totals)
 
 		metrics_sample(w, &label, 1, (double)members[i].n);
 	}
-	write_number(w, "kova_gossip_items", METRIC_GAUGE, NULL,
-		     "Policies, overrides and deletions that are known.", (double)g->items);
+	metrics_number(w, "kova_gossip_items", METRIC_GAUGE, NULL,
+		       "Policies, overrides and deletions that are known.", (double)g->items);
 }
 
 static void collect_latency(struct metrics_writer *w, const void *totals)
@@ -352,19 +339,19 @@ static void collect_process(struct metrics_writer *w, const void *totals)
 	struct rlimit files;
 
 	read_memory(&virtual_pages, &resident_pages);
-	write_number(w, "process_cpu_seconds", METRIC_COUNTER, "seconds",
-		     "CPU time, user and system.", cpu_seconds());
-	write_number(w, "process_start_time_seconds", METRIC_GAUGE, "seconds",
-		     "When the process started, since the epoch.", t->started_s);
-	write_number(w, "process_resident_memory_bytes", METRIC_GAUGE, "bytes", "Resident memory.",
-		     (double)resident_pages * page);
-	write_number(w, "process_virtual_memory_bytes", METRIC_GAUGE, "bytes", "Virtual memory.",
-		     (double)virtual_pages * page);
-	write_number(w, "process_open_fds", METRIC_GAUGE, NULL, "Open file descriptors.",
-		     count_open_files());
+	metrics_number(w, "process_cpu_seconds", METRIC_COUNTER, "seconds",
+		       "CPU time, user and system.", cpu_seconds());
+	metrics_number(w, "process_start_time_seconds", METRIC_GAUGE, "seconds",
+		       "When the process started, since the epoch.", t->started_s);
+	metrics_number(w, "process_resident_memory_bytes", METRIC_GAUGE, "bytes",
+		       "Resident memory.", (double)resident_pages * page);
+	metrics_number(w, "process_virtual_memory_bytes", METRIC_GAUGE, "bytes", "Virtual memory.",
+		       (double)virtual_pages * page);
+	metrics_number(w, "process_open_fds", METRIC_GAUGE, NULL, "Open file descriptors.",
+		       count_open_files());
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0)
-		write_number(w, "process_max_fds", METRIC_GAUGE, NULL,
-			     "File descriptors that may be open.", (double)files.rlim_cur);
+		metrics_number(w, "process_max_fds", METRIC_GAUGE, NULL,
+			       "File descriptors that may be open.", (double)files.rlim_cur);
 }
 
 static void collect_build(struct metrics_writer *w, const void *totals)

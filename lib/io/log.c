@@ -262,3 +262,15 @@ void log_write(struct log_site *site, enum log_level level, const char *event, c
 		emit(level, event, message, fields, n_fields);
 	pthread_mutex_unlock(&log_state.lock);
 }
+
+void log_lines(const char *event, struct buf *text)
+{
+	char *line = text->ptr;
+
+	buf_add(text, "", 1);
+	if (buf_failed(text))
+		line = NULL;
+	for (char *rest = text->ptr; line != NULL && (line = strtok_r(rest, "\n", &rest)) != NULL;)
+		log_event(LOG_ERROR, event, line);
+	buf_release(text);
+}

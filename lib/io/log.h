@@ -47,6 +47,11 @@ struct log_site {
 void log_write(struct log_site *site, enum log_level level, const char *event, const char *message,
 	       const struct log_field *fields, unsigned n_fields);
 
+struct buf;
+
+/* An error of `event` for each line of `text`, which is released. */
+void log_lines(const char *event, struct buf *text);
+
 /*
  * Says how many lines were left out, for each site whose second is over. Comes by itself with the
  * next line of any site and at exit; a slow timer that calls it makes it prompt.

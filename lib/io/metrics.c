@@ -147,6 +147,20 @@ void metrics_sample(struct metrics_writer *w, const struct metric_label *labels,
 	add_sample(w, sample_suffix(w->type), labels, n_labels, NULL, value);
 }
 
+void metrics_number(struct metrics_writer *w, const char *name, enum metric_type type,
+		    const char *unit, const char *help, double value)
+{
+	metrics_family(w, name, type, unit, help);
+	metrics_sample(w, NULL, 0, value);
+}
+
+void metrics_numbers(struct metrics_writer *w, const struct metric_number *numbers, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		metrics_number(w, numbers[i].name, numbers[i].type, NULL, numbers[i].help,
+			       (double)numbers[i].value);
+}
+
 void metrics_observe(struct metrics_histogram *h, double seconds)
 {
 	unsigned i = 0;

@@ -38,6 +38,19 @@ void metrics_family(struct metrics_writer *w, const char *name, enum metric_type
 void metrics_sample(struct metrics_writer *w, const struct metric_label *labels, unsigned n_labels,
 		    double value);
 
+/* A family of one sample without labels. */
+void metrics_number(struct metrics_writer *w, const char *name, enum metric_type type,
+		    const char *unit, const char *help, double value);
+
+/* The same of several, from a table. */
+struct metric_number {
+	const char *name;
+	enum metric_type type;
+	const char *help;
+	uint64_t value;
+};
+void metrics_numbers(struct metrics_writer *w, const struct metric_number *numbers, unsigned n);
+
 /* Latency histogram with fixed bounds in seconds (50 µs to 10 s), filled by its owner. */
 enum { METRICS_BUCKETS = 14 };
 struct metrics_histogram {

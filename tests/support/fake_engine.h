@@ -19,6 +19,7 @@
 
 #include "agent.h"
 #include "engine_life.h"
+#include "fake_engine_numbers.h"
 #include "request.h"
 
 enum { FAKE_REQUESTS_MAX = 8192, FAKE_TEXT_MAX = 2048 };
@@ -197,11 +198,6 @@ size_t answer_reason(const struct answer *a, char ret_text[static 80])
 				a->level);
 }
 
-void engine_report_usage(struct engine *e)
-{
-	(void)e;
-}
-
 uint64_t engine_outage_full(const struct engine *e)
 {
 	(void)e;
@@ -217,41 +213,4 @@ struct redis_counters engine_redis_counters(const struct engine *e)
 {
 	(void)e;
 	return (struct redis_counters){0};
-}
-
-const struct region_clock *engine_clock(const struct engine *e, unsigned i)
-{
-	(void)e;
-	(void)i;
-	return NULL;
-}
-
-struct site_health engine_site_health(const struct engine *e, unsigned i)
-{
-	(void)e;
-	(void)i;
-	return (struct site_health){0};
-}
-
-struct home_counters engine_home_counters(const struct engine *e)
-{
-	(void)e;
-	return (struct home_counters){0};
-}
-
-struct region_counters engine_region_counters(const struct engine *e)
-{
-	(void)e;
-	return (struct region_counters){0};
-}
-
-void engine_new_batch(struct engine *e)
-{
-	(void)e;
-}
-
-struct leases_counters engine_leases_counters(const struct engine *e)
-{
-	(void)e;
-	return (struct leases_counters){0};
 }

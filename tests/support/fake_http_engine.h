@@ -21,6 +21,7 @@
 #include "control.h"
 #include "control_state.h"
 #include "engine_life.h"
+#include "fake_engine_numbers.h"
 #include "gossip_service.h"
 #include "request.h"
 #include "usage.h"
@@ -145,11 +146,6 @@ size_t answer_reason(const struct answer *a, char ret_text[static 80])
 	return (size_t)snprintf(ret_text, 80, a->allowed ? "ok" : "limited:%s", a->level);
 }
 
-void engine_report_usage(struct engine *e)
-{
-	(void)e;
-}
-
 uint64_t engine_outage_full(const struct engine *e)
 {
 	(void)e;
@@ -166,32 +162,6 @@ struct redis_counters engine_redis_counters(const struct engine *e)
 {
 	(void)e;
 	return (struct redis_counters){.commands = 7};
-}
-
-const struct region_clock *engine_clock(const struct engine *e, unsigned i)
-{
-	(void)e;
-	(void)i;
-	return NULL;
-}
-
-struct site_health engine_site_health(const struct engine *e, unsigned i)
-{
-	(void)e;
-	(void)i;
-	return (struct site_health){0};
-}
-
-struct home_counters engine_home_counters(const struct engine *e)
-{
-	(void)e;
-	return (struct home_counters){0};
-}
-
-struct region_counters engine_region_counters(const struct engine *e)
-{
-	(void)e;
-	return (struct region_counters){0};
 }
 
 bool usage_get(const struct engine *e, struct slice policy, struct slice key,
@@ -328,15 +298,4 @@ kova_status control_delete_override(struct control *c, struct slice policy, stru
 		 (int)(key.ptr != NULL ? key.len : prefix.len),
 		 key.ptr != NULL ? key.ptr : prefix.ptr, who);
 	return change(ret_error);
-}
-
-void engine_new_batch(struct engine *e)
-{
-	(void)e;
-}
-
-struct leases_counters engine_leases_counters(const struct engine *e)
-{
-	(void)e;
-	return (struct leases_counters){0};
 }

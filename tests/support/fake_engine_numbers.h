@@ -1,0 +1,46 @@
+/* What an engine that decides nothing says of itself. */
+#pragma once
+
+#include "engine_life.h"
+
+void engine_report_usage(struct engine *e)
+{
+	(void)e;
+}
+
+const struct region_clock *engine_clock(const struct engine *e, unsigned i)
+{
+	(void)e;
+	(void)i;
+	return NULL;
+}
+
+struct site_health engine_site_health(const struct engine *e, unsigned i)
+{
+	(void)e;
+	(void)i;
+	return (struct site_health){0};
+}
+
+struct home_counters engine_home_counters(const struct engine *e)
+{
+	(void)e;
+	return (struct home_counters){0};
+}
+
+struct region_counters engine_region_counters(const struct engine *e)
+{
+	(void)e;
+	return (struct region_counters){0};
+}
+
+void engine_new_batch(struct engine *e)
+{
+	(void)e;
+}
+
+struct leases_counters engine_leases_counters(const struct engine *e)
+{
+	(void)e;
+	return (struct leases_counters){0};
+}
