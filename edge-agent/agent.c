@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "agent_gossip.h"
 #include "agent_run.h"
 #include "auth.h"
 #include "change_log.h"
@@ -25,7 +26,6 @@
 #include "event_kinds.h"
 #include "front_http.h"
 #include "front_resp.h"
-#include "gossip_service.h"
 #include "io/log.h"
 #include "io/redis_child.h"
 #include "listener.h"
@@ -417,7 +417,7 @@ static bool start_gossip(struct agent_life *l)
 
 	if (l->conf.gossip.listen == NULL)
 		return true;
-	l->gossip = gossip_service_start(&l->workers[0].agent, &l->conf, l->control, &error);
+	l->gossip = agent_gossip_start(&l->workers[0].agent, &error);
 	l->workers[0].agent.gossip = l->gossip;
 	if (l->gossip == NULL) {
 		log_lines("cannot_listen", &error);

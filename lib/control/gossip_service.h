@@ -1,6 +1,6 @@
 /*
- * The agent's part in gossip: what the control plane writes is spread, what comes is put into it, on the owner's loop; members for
- * those who ask, and whether this node's clock agrees with theirs.
+ * A node's part in gossip, agent or coordinator: what its control plane writes is spread, what comes is put into it, on one
+ * loop; members for those who ask, and whether this node's clock agrees with theirs.
  */
 #pragma once
 
@@ -8,17 +8,31 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "io/gossip_section.h"
 #include "io/gossip_udp.h"
 
-struct agent;
 struct control;
-struct edge_conf;
 struct gossip_service;
 struct control_written;
 
-/* On the owner's loop, `owner`. NULL: ret_error says why. */
-struct gossip_service *gossip_service_start(struct agent *owner, const struct edge_conf *conf,
-					    struct control *control, struct buf *ret_error);
+/* Who takes part. All is borrowed: loop, control and data until it is closed, the rest for gossip_service_start(). */
+struct gossip_user {
+	uv_loop_t *loop;
+	struct control *control;
+	const char *node, *region; /* valid names; the region "": none */
+	enum gossip_role role;
+	const char *state_dir; /* must exist */
+	uint64_t max_skew_ms;
+	const struct gossip_section *conf;
+	/* What came by gossip is in force in `control`. */
+	void (*in_force)(void *data);
+	/* Something happened that others should hear of; `fields` is taken, NULL: memory was out. */
+	void (*event)(void *data, const char *name, json_t *fields);
+	void *data;
+};
+
+/* NULL: ret_error says why. */
+struct gossip_service *gossip_service_start(const struct gossip_user *user, struct buf *ret_error);
 void gossip_service_close(struct gossip_service *s, void (*on_closed)(void *data), void *data);
 
 /* What the control plane has written: it is spread. For control_on_written(). */

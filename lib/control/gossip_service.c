@@ -1,6 +1,6 @@
 /*
  * The way of a change from elsewhere: came() makes an item of it; at the end of the turn, or a little later while many come,
- * apply() has the control plane take all that came, and a tour brings the result to the other loops. What the control plane has
+ * apply() has the control plane take all that came, and in_force() tells the user. What the control plane has
  * written, whoever wrote it, gossip_service_written() puts into gossip, which spreads it. So an item is spread only once it is in
  * force and persisted here; if it can't be persisted, it is not known here, and comes again.
  */
@@ -12,16 +12,13 @@
 #include <string.h>
 #include <time.h>
 
-#include "agent.h"
 #include "control.h"
 #include "control_item.h"
 #include "control_state.h"
 #include "core/name.h"
-#include "events.h"
 #include "io/atomic_file.h"
 #include "io/file.h"
 #include "io/log.h"
-#include "tour.h"
 
 enum {
 	BUSY_MS = 20,     /* until the control plane is asked again while it works */
@@ -33,7 +30,7 @@ enum {
 };
 
 struct gossip_service {
-	struct agent *owner;
+	struct gossip_user user; /* of it loop, control, the functions and data */
 	struct control *control;
 	struct gossip_udp *udp;
 	struct gossip *core;
@@ -47,7 +44,7 @@ struct gossip_service {
 	uint64_t saved_refusals; /* a digest of what was saved */
 	bool skewed;             /* as it was said last */
 	bool closing;
-	unsigned open; /* handles, the sockets, tours, jobs */
+	unsigned open; /* handles, the sockets, jobs */
 	void (*on_closed)(void *data);
 	void *closed_data;
 };
@@ -130,49 +127,12 @@ static void forget_all(struct gossip_service *s)
 
 /* ---- What comes ---- */
 
-struct follow {
-	struct tour tour; /* first */
-	struct gossip_service *s;
-	struct control_state *state;
-};
-
-static void visit_follow(struct tour *t, struct agent *a)
-{
-	if (a->owner != NULL)
-		control_follow(a->control, ((struct follow *)t)->state);
-}
-
-static void on_followed(struct tour *t)
-{
-	struct follow *f = (struct follow *)t;
-	struct gossip_service *s = f->s;
-
-	control_state_unref(f->state);
-	free(f);
-	s->owner->tours--;
-	one_closed(s);
-}
-
-/* The other loops get what is in force. */
-static void spread_to_loops(struct gossip_service *s)
-{
-	struct follow *f = calloc(1, sizeof *f);
-
-	if (f == NULL)
-		return; /* they get it with the next change */
-	f->s = s;
-	f->state = control_snapshot(s->control);
-	s->open++;
-	s->owner->tours++;
-	tour_start(&f->tour, s->owner, visit_follow, on_followed);
-}
-
 static void apply_later(struct gossip_service *s, uint64_t ms);
 
 static void taken(struct gossip_service *s, kova_status status, const struct control_error *error)
 {
 	if (status == KOVA_OK)
-		spread_to_loops(s);
+		s->user.in_force(s->user.data);
 	else
 		log_event(LOG_ERROR, "gossip_not_kept", "what came by gossip is not in force",
 			  LOG_TEXT_FIELD("why", error->text));
@@ -217,7 +177,7 @@ static void on_apply(uv_timer_t *timer)
 	s->came = NULL;
 	s->n_came = s->room = 0;
 	s->open++;
-	control_take_async(s->control, s->owner->loop, s->taking, s->n_taking, on_taken, s);
+	control_take_async(s->control, s->user.loop, s->taking, s->n_taking, on_taken, s);
 }
 
 static void apply_later(struct gossip_service *s, uint64_t ms)
@@ -280,7 +240,8 @@ static void member(void *data, const struct gossip_member *m, enum gossip_state 
 	snprintf(name, sizeof name, "%.*s", (int)m->name.len, m->name.ptr);
 	gossip_address_text(&m->address, address);
 	if (m->state == GOSSIP_DEAD || was == GOSSIP_DEAD)
-		event_publish(s->owner, m->state == GOSSIP_DEAD ? "member_lost" : "member_joined",
+		s->user.event(s->user.data,
+			      m->state == GOSSIP_DEAD ? "member_lost" : "member_joined",
 			      json_pack("{s:s}", "member", name));
 	if (m->state == GOSSIP_DEAD)
 		log_event(LOG_WARN, "member_lost", "a member is gone",
@@ -337,7 +298,7 @@ static void watch_clock(struct gossip_service *s)
 	log_event(LOG_WARN, "clock_skew",
 		  "this node's clock is off the median of its peers: it takes no changes",
 		  LOG_INT_FIELD("skew_ms", skew_ms));
-	event_publish(s->owner, "clock_skew",
+	s->user.event(s->user.data, "clock_skew",
 		      json_pack("{s:s, s:I}", "peer", "median of the members", "skew_ms",
 				(json_int_t)skew_ms));
 }
@@ -394,14 +355,14 @@ static uint64_t new_epoch(uint64_t last)
 	return us > last ? us : last + 1;
 }
 
-static struct gossip_udp *open_sockets(struct gossip_service *s, const struct edge_conf *conf,
-				       struct buf *ret_error)
+static struct gossip_udp *open_sockets(struct gossip_service *s, struct buf *ret_error)
 {
-	const struct gossip_section *g = &conf->gossip;
-	struct gossip_udp_conf udp = {.core = {.name = slice_of(conf->node),
-					       .region = slice_of(conf->region),
-					       .role = GOSSIP_AGENT,
-					       .max_skew_ms = s->max_skew_ms},
+	const struct gossip_user *user = &s->user;
+	const struct gossip_section *g = user->conf;
+	struct gossip_udp_conf udp = {.core = {.name = slice_of(user->node),
+					       .region = slice_of(user->region),
+					       .role = user->role,
+					       .max_skew_ms = user->max_skew_ms},
 				      .listen = g->listen,
 				      .advertise = g->advertise,
 				      .seeds = (const char *const *)g->seeds,
@@ -412,26 +373,25 @@ static struct gossip_udp *open_sockets(struct gossip_service *s, const struct ed
 
 	if (gossip_keys_load(g->secret_file, &udp.keys, ret_error) != KOVA_OK)
 		return NULL;
-	return gossip_udp_start(s->owner->loop, &udp, &owner, ret_error);
+	return gossip_udp_start(user->loop, &udp, &owner, ret_error);
 }
 
-struct gossip_service *gossip_service_start(struct agent *owner, const struct edge_conf *conf,
-					    struct control *control, struct buf *ret_error)
+struct gossip_service *gossip_service_start(const struct gossip_user *user, struct buf *ret_error)
 {
 	struct gossip_service *s = calloc(1, sizeof *s);
 	struct kept kept = {0};
 
-	if (s == NULL || asprintf(&s->path, "%s/gossip.json", conf->state_dir) < 0) {
+	if (s == NULL || asprintf(&s->path, "%s/gossip.json", user->state_dir) < 0) {
 		free(s);
 		buf_printf(ret_error, "%s\n", kova_status_text(KOVA_ENOMEM));
 		return NULL;
 	}
-	s->owner = owner;
-	s->control = control;
-	s->max_skew_ms = conf->redis.max_skew_ms;
+	s->user = *user;
+	s->control = user->control;
+	s->max_skew_ms = user->max_skew_ms;
 	read_kept(s->path, &kept);
 	s->epoch = new_epoch(kept.epoch);
-	s->udp = open_sockets(s, conf, ret_error);
+	s->udp = open_sockets(s, ret_error);
 	if (s->udp == NULL) {
 		free(s->path);
 		free(s);
@@ -440,8 +400,8 @@ struct gossip_service *gossip_service_start(struct agent *owner, const struct ed
 	s->core = gossip_udp_core(s->udp);
 	gossip_set_refusals(s->core, kept.refusals, kept.n);
 	save(s);
-	uv_timer_init(owner->loop, &s->apply);
-	uv_timer_init(owner->loop, &s->save);
+	uv_timer_init(user->loop, &s->apply);
+	uv_timer_init(user->loop, &s->save);
 	s->apply.data = s->save.data = s;
 	uv_timer_start(&s->save, on_save, SAVE_MS, SAVE_MS);
 	s->open = 3;
