@@ -219,7 +219,6 @@ kova_status book_restore(struct book *b, const struct book_key *key, struct usag
 		return KOVA_ENOMEM;
 	s = &b->series[q->series];
 	add_difference(&s->total, usage_ledger_total(&q->ledger), usage_ledger_total(kept));
-	s->published = s->total;
 	usage_ledger_release(&q->ledger);
 	q->ledger = *kept;
 	*kept = (struct usage_ledger){0};
@@ -232,7 +231,7 @@ void book_settle(struct book *b)
 		q->changed = false;
 	b->changed = NULL;
 	for (size_t i = 0; i < b->n_series; i++)
-		b->series[i].published = b->series[i].total;
+		b->series[i].told = b->series[i].total;
 }
 
 void book_retire(struct book *b, size_t n, uint64_t before_hlc)

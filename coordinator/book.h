@@ -1,6 +1,6 @@
 /*
  * What one partition of kova.usage.v1 adds up to: a ledger for each quota (policy, region, key root), and their sums by policy
- * and region. Remembers which ledgers have changed since they were last kept, and which part of the sums was published.
+ * and region. Remembers which ledgers have changed since they were last kept, and which part of the sums was told to who publishes rows.
  */
 #pragma once
 
@@ -18,7 +18,8 @@ struct book_key {
 
 struct book_series {
 	char policy[NAME_BYTES_MAX + 1], region[NAME_BYTES_MAX + 1];
-	struct usage_counts total, published;
+	struct usage_counts total;
+	struct usage_counts told; /* of that: to who publishes the rows (rows.h) */
 };
 
 struct book_quota {
@@ -49,15 +50,15 @@ KOVA_MUST_CHECK kova_status book_read(struct book *b, const struct book_key *key
 				      const struct usage_record *r);
 
 /*
- * Takes over what was kept of a quota, in place of what is known of it. Takes the contents of `kept`, and leaves it empty. It counts as published and
- * unchanged. KOVA_ENOMEM: nothing is changed.
+ * Takes over what was kept of a quota, in place of what is known of it. Takes the contents of `kept`, and leaves it empty. It counts as
+ * unchanged, its sum as not told. KOVA_ENOMEM: nothing is changed.
  */
 KOVA_MUST_CHECK kova_status book_restore(struct book *b, const struct book_key *key,
 					 struct usage_ledger *kept);
 
 struct book_key book_key_of(const struct book *b, const struct book_quota *q);
 
-/* The changed ledgers were kept and the sums published. */
+/* The changed ledgers were kept and the sums told. */
 void book_settle(struct book *b);
 
 /* Looks at `n` more slots for processes that are over (usage_ledger_forget()); what loses some has changed. */

@@ -9,7 +9,6 @@
 
 #define USAGE_TOPIC "kova.usage.v1"
 #define LEDGER_TOPIC "kova.ledger.v1"
-#define ROLLUP_TOPIC "kova.rollup.v1"
 
 /*
  * That it is there, with as many partitions as kova.usage.v1; else makes it, compacted. `client`: any. Blocks some seconds at most.

@@ -1,39 +1,9 @@
 #include "rollup.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/rfc3339.h"
-
-static int compare_series(const void *a, const void *b)
-{
-	const struct book_series *x = *(const struct book_series *const *)a;
-	const struct book_series *y = *(const struct book_series *const *)b;
-	int order = strcmp(x->policy, y->policy);
-
-	return order != 0 ? order : strcmp(x->region, y->region);
-}
-
-/* Those of all books, by policy, then region. Owned; NULL: out of memory. */
-static const struct book_series **series_sorted(const struct book *const *books, size_t n,
-						size_t *ret_n)
-{
-	const struct book_series **all;
-	size_t count = 0;
-
-	for (size_t i = 0; i < n; i++)
-		count += books[i]->n_series;
-	all = malloc((count + 1) * sizeof(*all));
-	if (all == NULL)
-		return NULL;
-	*ret_n = count;
-	for (size_t i = 0, at = 0; i < n; i++)
-		for (size_t j = 0; j < books[i]->n_series; j++)
-			all[at++] = &books[i]->series[j];
-	qsort(all, count, sizeof(*all), compare_series);
-	return all;
-}
 
 static void add_counts(struct usage_counts *sum, struct usage_counts c)
 {
@@ -43,7 +13,7 @@ static void add_counts(struct usage_counts *sum, struct usage_counts c)
 }
 
 /* What was used since it was published: modulo 2^64, so that it is exact. */
-static void add_interval(struct usage_counts *sum, const struct book_series *s)
+static void add_interval(struct usage_counts *sum, const struct sums_series *s)
 {
 	add_counts(sum, (struct usage_counts){s->total.admitted - s->published.admitted,
 					      s->total.refused - s->published.refused,
@@ -69,8 +39,8 @@ static void write_region(struct buf *out, const char *region, struct usage_count
 	buf_add_text(out, "}");
 }
 
-/* `all`: the `n` series of one policy, those of a region one after another. */
-static void write_row(struct buf *out, const struct book_series *const *all, size_t n,
+/* `all`: the `n` series of one policy. */
+static void write_row(struct buf *out, struct sums_series *const *all, size_t n,
 		      const struct rollup_interval *interval)
 {
 	const struct coord_policy *p = coord_conf_policy(interval->conf, all[0]->policy);
@@ -87,37 +57,32 @@ static void write_row(struct buf *out, const struct book_series *const *all, siz
 		add_interval(&sum, all[i]);
 	write_counts(out, sum);
 	buf_add_text(out, ",\"regions\":{");
-	for (size_t i = 0, next; i < n; i = next) {
+	for (size_t i = 0; i < n; i++) {
 		struct usage_counts region = {0};
-		uint64_t total = 0;
 
-		for (next = i; next < n && strcmp(all[next]->region, all[i]->region) == 0; next++) {
-			add_interval(&region, all[next]);
-			total += all[next]->total.admitted;
-		}
+		add_interval(&region, all[i]);
 		if (i > 0)
 			buf_add_text(out, ",");
-		write_region(out, all[i]->region, region, total, p);
+		write_region(out, all[i]->region, region, all[i]->total.admitted, p);
 	}
 	buf_add_text(out, "}}");
 }
 
-bool rollup_each(const struct book *const *books, size_t n, const struct rollup_interval *interval,
-		 rollup_row *row, void *data)
+bool rollup_each(const struct sums *sums, const struct rollup_interval *interval, rollup_row *row,
+		 void *data)
 {
-	size_t count;
-	const struct book_series **all = series_sorted(books, n, &count);
 	struct buf json = {0};
-	bool ok = all != NULL;
+	bool ok = true;
 
-	for (size_t i = 0, next; ok && i < count; i = next) {
-		for (next = i; next < count && strcmp(all[next]->policy, all[i]->policy) == 0;)
+	for (size_t i = 0, next; ok && i < sums->n; i = next) {
+		const char *policy = sums->series[i]->policy;
+
+		for (next = i; next < sums->n && strcmp(sums->series[next]->policy, policy) == 0;)
 			next++;
 		buf_clear(&json);
-		write_row(&json, all + i, next - i, interval);
-		ok = !buf_failed(&json) && row(slice_of(all[i]->policy), buf_slice(&json), data);
+		write_row(&json, sums->series + i, next - i, interval);
+		ok = !buf_failed(&json) && row(slice_of(policy), buf_slice(&json), data);
 	}
 	buf_release(&json);
-	free(all);
 	return ok;
 }

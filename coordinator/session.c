@@ -1,11 +1,13 @@
 /*
  * What a coordinator owns is in a book a partition. The books are what was committed and, on top, what was read since. Every
- * `rollup` the difference leaves in one transaction: the ledgers that have changed, a row a policy, and the offsets up to which
+ * `rollup` the difference leaves in one transaction: the ledgers that have changed, what was used (rows.h), and the offsets up to which
  * was read, by the group's metadata. So ledger, rows and offsets are always of one moment, whoever dies when, and a coordinator that
  * is no longer in the group, or whose successor of the same node has begun, is refused by the brokers.
  *
  *   join ──▶ assigned: committed offset, then the ledger up to its end ──▶ read, commit, read, commit …
  *   revoked: commit, then forget the book. Lost: forget the book.
+ *
+ * The owner of partition 0 publishes the rows, of what all have told by their transactions.
  *
  * Any failure ends the session: abort, leave, forget everything; the next session begins with what was committed. Nothing is
  * repaired in place.
@@ -23,7 +25,7 @@
 #include "io/log.h"
 #include "ledger_topic.h"
 #include "records.h"
-#include "rollup.h"
+#include "rows.h"
 
 enum {
 	BATCH = 2048,
@@ -52,10 +54,11 @@ struct session {
 	rd_kafka_queue_t *queue;
 	struct partition *partitions; /* in no order */
 	size_t n_partitions;
-	int64_t from_ms; /* since when the books differ from what was committed */
+	struct rows *rows; /* NULL: another coordinator publishes them */
+	int64_t from_ms;   /* since when the books differ from what was committed */
 	bool failed;
-	struct coord_numbers numbers;  /* published after each commit */
-	uint64_t rows, ledger_records; /* of this transaction */
+	struct coord_numbers numbers;    /* published after each commit */
+	uint64_t n_rows, ledger_records; /* of this transaction */
 	rd_kafka_message_t *batch[BATCH];
 };
 
@@ -123,6 +126,18 @@ static void partition_drop(struct session *s, int32_t id)
 	s->n_partitions--;
 	book_release(&p->book);
 	free(p);
+}
+
+/* Who owns the one partition publishes the rows of all. */
+static void rows_take(struct session *s, bool own)
+{
+	if (own && s->rows == NULL) {
+		s->rows = rows_open(s->conf, &s->share->stop);
+		s->failed |= s->rows == NULL;
+	} else if (!own) {
+		rows_close(s->rows);
+		s->rows = NULL;
+	}
 }
 
 /* ---- A transaction ---- */
@@ -262,38 +277,37 @@ static bool keep_ledgers(struct session *s)
 	return ok;
 }
 
-static bool publish_row(struct slice policy, struct slice json, void *data)
+static bool send_record(const char *topic, struct slice key, struct slice value, void *data)
 {
 	struct session *s = data;
 	const rd_kafka_vu_t vus[] = {
-		vu_topic(ROLLUP_TOPIC),
-		vu_bytes(RD_KAFKA_VTYPE_KEY, policy),
-		vu_bytes(RD_KAFKA_VTYPE_VALUE, json),
-		vu_header("schema", ROLLUP_TOPIC),
+		vu_topic(topic),
+		vu_bytes(RD_KAFKA_VTYPE_KEY, key),
+		vu_bytes(RD_KAFKA_VTYPE_VALUE, value),
+		vu_header("schema", topic),
 		vu_header("agent", s->conf->node),
 		vu_copy,
 	};
 
-	s->rows++;
 	return produce(s, vus, sizeof vus / sizeof vus[0]);
 }
 
+/* What was used: to who publishes the rows, and, if that is this one, the rows. */
 static bool publish_rows(struct session *s, int64_t to_ms)
 {
-	const struct book **books = malloc(s->n_partitions * sizeof(*books));
-	size_t n = 0;
-	bool ok = books != NULL;
+	bool ok = true;
 
 	for (const struct partition *p = s->partitions; ok && p != NULL; p = p->next)
-		books[n++] = &p->book;
-	pthread_mutex_lock(&s->share->lock);
-	const struct rollup_interval interval = {s->from_ms, to_ms, s->share->conf};
-
-	ok = ok && rollup_each(books, n, &interval, publish_row, s);
-	pthread_mutex_unlock(&s->share->lock);
-	free(books);
+		ok = rows_tell(&p->book, (uint32_t)p->id, send_record, s) &&
+		     (s->rows == NULL || rows_count(s->rows, &p->book, (uint32_t)p->id));
+	if (ok && s->rows != NULL) {
+		pthread_mutex_lock(&s->share->lock);
+		ok = rows_publish(s->rows, s->from_ms, to_ms, s->share->conf, send_record, s,
+				  &s->n_rows);
+		pthread_mutex_unlock(&s->share->lock);
+	}
 	if (!ok && !s->failed)
-		fail(s, "the rollup can't be written", "out of memory");
+		fail(s, "the rollup can't be written", "the log says why, or memory is out");
 	return ok;
 }
 
@@ -305,7 +319,7 @@ static void commit(struct session *s)
 
 	if (s->n_partitions == 0 || s->failed)
 		return;
-	s->rows = s->ledger_records = 0;
+	s->n_rows = s->ledger_records = 0;
 	for (struct partition *p = s->partitions; p != NULL; p = p->next)
 		book_retire(&p->book, RETIRE_SLOTS, before);
 	if (!in_transaction(s, "no transaction can be begun", call_begin) || !keep_ledgers(s) ||
@@ -315,9 +329,11 @@ static void commit(struct session *s)
 		return;
 	for (struct partition *p = s->partitions; p != NULL; p = p->next)
 		book_settle(&p->book);
+	if (s->rows != NULL)
+		rows_settle(s->rows);
 	s->from_ms = to_ms;
 	s->numbers.transactions++;
-	s->numbers.rows += s->rows;
+	s->numbers.rows += s->n_rows;
 	s->numbers.ledger_records += s->ledger_records;
 	publish_numbers(s);
 }
@@ -360,11 +376,13 @@ static bool incremental(struct session *s, rd_kafka_error_t *error)
 static void on_assigned(struct session *s, rd_kafka_topic_partition_list_t *list)
 {
 	if (list->cnt > 0 && !s->failed && ledger_topic_ensure(s->consumer) &&
-	    find_offsets(s, list))
+	    rows_ensure(s->consumer) && find_offsets(s, list))
 		for (int i = 0; i < list->cnt && !s->failed; i++)
 			partition_add(s, list->elems[i].partition, list->elems[i].offset);
 	else if (list->cnt > 0)
 		s->failed = true;
+	if (!s->failed)
+		rows_take(s, partition_find(s, ROWS_PARTITION) != NULL);
 	if (incremental(s, rd_kafka_incremental_assign(s->consumer, list)) && !s->failed) {
 		s->numbers.joined = true;
 		publish_numbers(s);
@@ -381,6 +399,7 @@ static void on_revoked(struct session *s, rd_kafka_topic_partition_list_t *list)
 		commit(s);
 	for (int i = 0; i < list->cnt; i++)
 		partition_drop(s, list->elems[i].partition);
+	rows_take(s, partition_find(s, ROWS_PARTITION) != NULL && !s->failed);
 	incremental(s, rd_kafka_incremental_unassign(s->consumer, list));
 	publish_numbers(s);
 }
@@ -572,6 +591,7 @@ static void leave(struct session *s)
 		rd_kafka_destroy(s->producer);
 	while (s->partitions != NULL)
 		partition_drop(s, s->partitions->id);
+	rows_take(s, false);
 	s->numbers.joined = false;
 	s->numbers.failures += s->failed;
 	publish_numbers(s);

@@ -46,6 +46,53 @@ class Group:
 
 
 class Several(coordinator.Case):
+    def wait_exact(self, timeout=60):
+        """Beside that: there is one row for each policy and interval, whoever published it, and no time is left out."""
+        rows, ends = super().wait_exact(timeout), {}
+        for row in rows:
+            self.assertEqual(row["from"], ends.get(row["policy"], row["from"]), row)
+            self.assertLessEqual(row["from"], row["to"])
+            ends[row["policy"]] = row["to"]
+        self.assertEqual(len({tuple(sorted(row["regions"])) for row in rows}), 1)
+        totals = {row["policy"]: sum(region["admitted_total"] for region in row["regions"].values()) for row in rows}
+        self.assertEqual({policy: total for policy, total in totals.items() if total > 0},
+                         self.expected(self.clients.admitted))
+        return rows
+
+    def three(self):
+        """Each has a partition or two; that of partition 0 publishes the rows."""
+        daemons = [self.coordinate(node).wait_partitions(4 if i == 0 else 4 // (i + 1), timeout=90)
+                   for i, node in enumerate("abc")]
+        harness.wait_for(lambda: sorted(d.metric("kova_coordinator_partitions") for d in daemons) == [1, 1, 2],
+                         "partitions of each", 90)
+        return daemons
+
+    def publishers(self, daemons, seconds=1.5):
+        """Those of which there are new rows."""
+        before = [d.metric("kova_coordinator_rows_total") for d in daemons]
+        time.sleep(seconds)
+        return [d for d, was in zip(daemons, before) if d.metric("kova_coordinator_rows_total") > was]
+
+    def test_rows_of_three_are_complete_whoever_is_killed(self):
+        agent, daemons = self.start(self.redis, node="n", report="100ms"), self.three()
+        for _ in range(5):
+            self.use(agent, count=200)
+            time.sleep(0.2)
+        self.wait_exact()
+        publisher, = self.publishers(daemons)
+        other = next(d for d in daemons if d is not publisher)
+        for victim in (other, publisher):
+            victim.kill()
+            daemons.remove(victim)
+            for _ in range(5):
+                self.use(agent, count=200)
+                time.sleep(0.2)
+            harness.wait_for(lambda: sum(d.metric("kova_coordinator_partitions") for d in daemons) == 4,
+                             "partitions that are all owned", 60)
+            self.use(agent, count=200)
+            self.wait_exact()
+        self.assertEqual(self.publishers(daemons), daemons)
+
     def test_one_of_two_is_killed(self):
         agent = self.start(self.redis, node="n", report="100ms")
         first = self.coordinate("a").wait_partitions(4)

@@ -3,10 +3,8 @@
 #include <stdio.h>
 
 #include "book.h"
-#include "coord_conf.h"
 #include "dice.h"
 #include "records.h"
-#include "rollup.h"
 
 static void use(struct book *b, const char *policy, const char *region, const char *root,
 		const char *agent, uint64_t epoch, uint64_t admitted)
@@ -114,50 +112,4 @@ Test(book, processes_that_are_over_are_retired_and_their_ledgers_kept_again)
 	cr_expect_eq(b.changed->ledger.final.admitted, 5);
 	cr_expect_eq(total_of(&b, "p", "eu"), 12);
 	book_release(&b);
-}
-
-static bool add_row(struct slice policy, struct slice json, void *data)
-{
-	(void)policy;
-	buf_add_slice(data, json);
-	buf_add_text(data, "\n");
-	return true;
-}
-
-Test(book, a_row_says_what_was_used_since_the_last)
-{
-	struct coord_policy policies[] = {{"p", 10, "1s"}};
-	const struct coord_conf conf = {.policies = policies, .n_policies = 1};
-	const struct rollup_interval interval = {1000, 2000, &conf};
-	struct book a = {0}, b = {0};
-	const struct book *const books[] = {&a, &b};
-	struct buf rows = {0};
-
-	use(&a, "p", "eu", "a", "n", 1, 5);
-	book_settle(&a);
-	use(&a, "p", "eu", "a", "n", 1, 8);
-	use(&b, "p", "eu", "b", "n", 1, 1);
-	use(&b, "p", "us", "b", "n", 1, 2);
-	use(&b, "q", "us", "b", "n", 1, 2);
-	cr_assert(rollup_each(books, 2, &interval, add_row, &rows));
-	buf_add(&rows, "", 1);
-	cr_expect_str_eq(
-		rows.ptr,
-		"{\"policy\":\"p\",\"from\":\"1970-01-01T00:00:01.000Z\",\"to\":\"1970-01-01T00:00:"
-		"02.000Z\","
-		"\"limit\":10,\"per\":\"1s\",\"admitted\":6,\"refused\":12,\"waited\":0,"
-		"\"regions\":{"
-		"\"eu\":{\"admitted\":4,\"refused\":8,\"waited\":0,\"admitted_total\":9,\"share\":"
-		"10,\"grant\":0,"
-		"\"floor\":10},"
-		"\"us\":{\"admitted\":2,\"refused\":4,\"waited\":0,\"admitted_total\":2,\"share\":"
-		"10,\"grant\":0,"
-		"\"floor\":10}}}\n"
-		"{\"policy\":\"q\",\"from\":\"1970-01-01T00:00:01.000Z\",\"to\":\"1970-01-01T00:00:"
-		"02.000Z\","
-		"\"admitted\":2,\"refused\":4,\"waited\":0,\"regions\":{"
-		"\"us\":{\"admitted\":2,\"refused\":4,\"waited\":0,\"admitted_total\":2}}}\n");
-	book_release(&a);
-	book_release(&b);
-	buf_release(&rows);
 }

@@ -1,0 +1,39 @@
+/*
+ * What all partitions of kova.usage.v1 together have used, by policy and region, and which part of that rows have said
+ * (proto/kova_sums.proto). Counts of a partition only grow: what is read again, or late, changes nothing.
+ */
+#pragma once
+
+#include "core/bytes.h"
+#include "core/name.h"
+#include "core/status.h"
+#include "core/usage_ledger.h"
+
+enum { SUMS_PARTITIONS_MAX = 65536 };
+
+struct sums_series {
+	char policy[NAME_BYTES_MAX + 1], region[NAME_BYTES_MAX + 1];
+	struct usage_counts total, published;
+	struct usage_counts *
+		part; /* owned: of each partition, `n_parts` of them; further ones have used nothing */
+	uint32_t n_parts;
+};
+
+/* All zeros: nothing was used, and no row said so. */
+struct sums {
+	struct sums_series **series; /* by policy, then region */
+	size_t n, room;
+	int64_t to_ms; /* where the last rows ended; 0: there are none */
+};
+
+void sums_release(struct sums *s);
+
+/* What a partition (< SUMS_PARTITIONS_MAX) has used in all. Names as in core/name.h. KOVA_ENOMEM: nothing is changed. */
+KOVA_MUST_CHECK kova_status sums_put(struct sums *s, uint32_t partition, struct slice policy,
+				     struct slice region, struct usage_counts counts);
+/* What rows have said in all. */
+KOVA_MUST_CHECK kova_status sums_put_published(struct sums *s, struct slice policy,
+					       struct slice region, struct usage_counts counts);
+
+/* Rows have said all of it, up to `to_ms`. */
+void sums_settle(struct sums *s, int64_t to_ms);
