@@ -10,6 +10,7 @@ enum { SHARDS_MAX = 1024, SAID_AGAIN_US = 10000000 };
 
 struct shard_clock {
 	struct clock_offset offset;
+	struct clock_offset steady; /* as `offset`, to CLOCK_BOOTTIME instead of our wall clock */
 	bool refused;
 	uint64_t heard_us; /* CLOCK_BOOTTIME of its last answer */
 	uint64_t said_us;  /* ... and when that was logged last */
@@ -46,20 +47,41 @@ static struct shard_clock *shard_of(struct region_clock *c, unsigned shard)
 	return &c->shards[shard];
 }
 
+/* As if our wall clock were the steady one. */
+static struct clock_reading steady(const struct clock_reading *r)
+{
+	return (struct clock_reading){r->boot_us, r->boot_us};
+}
+
+/* When Redis's clock can be, unless it is set; where nothing is known of it, as if the clocks agree. */
+static struct clock_bounds steady_bounds(const struct region_clock *c, const struct shard_clock *s,
+					 const struct clock_reading *sent,
+					 const struct clock_bounds *wall)
+{
+	struct clock_reading now = steady(sent);
+
+	if (s == NULL || !s->steady.known)
+		return *wall;
+	return clock_offset_expected(&s->steady, &now, c->max_skew_us, c->patience_us);
+}
+
 struct script_call region_clock_call(struct region_clock *c, unsigned shard,
 				     struct clock_reading *ret_sent)
 {
 	static const struct clock_offset unknown;
 	const struct shard_clock *s = shard_of(c, shard);
-	struct clock_bounds bounds;
+	struct clock_bounds bounds, unset;
 
 	*ret_sent = clock_read();
 	bounds = clock_offset_bounds(s != NULL ? &s->offset : &unknown, ret_sent, c->max_skew_us,
 				     c->patience_us);
+	unset = steady_bounds(c, s, ret_sent, &bounds);
 	return (struct script_call){
 		.stamp = hlc_now(&c->hlc, ret_sent->wall_us / 1000),
 		.earliest_us = bounds.earliest_us,
 		.latest_us = bounds.latest_us,
+		.steady_earliest_us = unset.earliest_us,
+		.steady_latest_us = unset.latest_us,
 	};
 }
 
@@ -99,8 +121,10 @@ static bool hear_shard(struct region_clock *c, struct shard_clock *s,
 		       uint64_t redis_us)
 {
 	bool differed = clock_offset_differs(&s->offset, sent, c->max_skew_us);
+	struct clock_reading left = steady(sent), received = steady(now);
 	bool fits = clock_offset_hear(&s->offset, sent, now, redis_us);
 
+	clock_offset_hear(&s->steady, &left, &received, redis_us);
 	c->leaps += !fits;
 	return differed || !fits || clock_offset_differs(&s->offset, now, c->max_skew_us);
 }

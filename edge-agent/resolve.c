@@ -432,6 +432,12 @@ static const enum script_op_kind script_kind[] = {
 	[REQUEST_THROTTLE] = SCRIPT_TAKE,   [REQUEST_FEEDBACK] = SCRIPT_FEEDBACK,
 };
 
+/* NULL: its limits are this region's alone, or another's. */
+static const struct script_quota *quota_of(const struct policy *p)
+{
+	return p != NULL && p->scope == SCOPE_GLOBAL ? &p->quota : NULL;
+}
+
 bool resolve_operation(struct request_state *s, struct group *g, struct script_op *ret_op)
 {
 	struct engine *e = s->engine;
@@ -454,6 +460,7 @@ bool resolve_operation(struct request_state *s, struct group *g, struct script_o
 					      .breaker = ref->breaker,
 					      .adaptive = ref->adaptive,
 					      .ledger = ref->ledger,
+					      .quota = quota_of(ref->policy),
 					      .share = ref->share};
 		at += len;
 	}

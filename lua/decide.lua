@@ -7,7 +7,7 @@
 -- C side: lib/core/script.c
 
 local TAKE, PEEK, GIVE, REFUND, RELEASE, LEASE, UNLEASE, FEEDBACK, CHARGE = 1, 2, 3, 4, 5, 7, 8, 9, 10 -- 6: RENEW
-local LEAVE, MOVE_OUT, MOVE_IN = 11, 12, 13
+local LEAVE, MOVE_OUT, MOVE_IN, SHARE_READ, SHARE_REPORT = 11, 12, 13, 14, 15
 local REFUSED, ALLOWED, SHADOWED, REPEATED, EDGES, UNKNOWN, TAIL, LEASED = 0, 1, 2, 3, 4, 5, 64, 128
 local HELD, BREAKER_OPEN, QUEUE_FULL = 8, 16, 24 -- with REFUSED: why
 local states, order = {}, {}
@@ -132,6 +132,11 @@ local function read_checks(n, kind)
     if flags % 128 >= 64 then
       c.ledger, at = unpack_fields('<I4', program, at)
     end
+    if flags >= 128 then
+      local number
+      number, at = unpack_fields('<H', program, at)
+      c.quota = quota.of(number)
+    end
     if kind == REFUND then
       c.budget_ref, budget, at = unpack_fields('<I4H', program, at)
       c.budget_limit = limits[budget]
@@ -166,6 +171,13 @@ local function read_operation()
     op.lease, at = unpack_fields('<c8', program, at)
   elseif op.kind == FEEDBACK then
     op.ok, op.congested, op.hold, op.latency, at = unpack_fields('<BBdd', program, at)
+  elseif op.kind == SHARE_READ then
+    local g = {}
+    g.seq, g.clock, g.t0, g.duration, g.whole, g.parts, g.floors, g.epoch, g.c0, at =
+      unpack_fields('<ddddI4I4I4c8d', program, at)
+    op.grant = g
+  elseif op.kind == SHARE_REPORT then
+    op.agent, op.demand, op.keep, at = unpack_fields('<c8dd', program, at)
   end
   op.checks = read_checks(n, op.kind)
   return op
@@ -739,6 +751,20 @@ do -- a function has at most 200 local variables
   end
 end
 
+others[SHARE_READ] = function(op)
+  local is_new, told = quota.read(op)
+  local c = op.checks[1]
+  return with_tail(record(0, c.index, 0, 0, 0), is_new and ALLOWED or UNKNOWN, 0, 0, told)
+end
+
+others[SHARE_REPORT] = function(op)
+  return with_tail(record(0, op.checks[1].index, 0, 0, 0), ALLOWED, 0, 0, quota.report(op))
+end
+
+if plain == 2 then
+  quota = quota_functions()
+  quota.begin()
+end
 local reply, was_refused, was_wait = {plain_reply or pack_fields('<I2I6dB', stamp, stamp_high, now, doubted and 1 or 0)}, false, 0
 for i = 1, n_ops do
   local op = plain_ops and read_plain(i) or read_operation()
@@ -766,6 +792,9 @@ for i = 1, #breaker_order do
 end
 if adaptive then
   adaptive.save()
+end
+if quota then
+  quota.save()
 end
 for i = 1, #shares_order do
   if shares_order[i].dirty then

@@ -12,6 +12,7 @@
 #include "core/bytes.h"
 #include "core/limit.h"
 #include "core/name.h"
+#include "core/script_quota.h"
 
 /* Where a policy's limits hold: in each region by itself, or in the world, kept at each key's home region. */
 enum policy_scope { SCOPE_REGION, SCOPE_HOME, SCOPE_GLOBAL };
@@ -56,6 +57,7 @@ struct policy {
 	bool shadow;
 	bool has_overrides;
 	enum policy_scope scope;
+	struct script_quota quota; /* SCOPE_GLOBAL: this region's part, by the configuration */
 	enum outage_action on_outage;
 	struct durability durability;
 	uint32_t wait_max_queue; /* 0: never wait */

@@ -19,6 +19,13 @@ uint32_t calendar_edges_passed(const struct calendar_edges *e, uint64_t now_us)
 	return low;
 }
 
+uint32_t calendar_window_number(const struct calendar_edges *e, uint64_t start_us)
+{
+	uint32_t n = calendar_edges_passed(e, start_us);
+
+	return n > 0 && e->edge_us[n - 1] == start_us ? e->first + n - 1 : 0;
+}
+
 static bool edges_reach(const struct calendar_edges *e, uint64_t now_us)
 {
 	uint32_t n = calendar_edges_passed(e, now_us);

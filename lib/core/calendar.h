@@ -12,6 +12,9 @@
 /* How many of the edges are not after `now_us`: the window of now begins with the last of these. */
 uint32_t calendar_edges_passed(const struct calendar_edges *e, uint64_t now_us);
 
+/* The number of the window that begins at `start_us`, the same for all who have edges of its zone; 0: it is none of these. */
+uint32_t calendar_window_number(const struct calendar_edges *e, uint64_t start_us);
+
 /* All zeros: nothing taken. */
 struct calendar {
 	uint64_t start_us; /* of the window that `used` belongs to */

@@ -83,6 +83,20 @@ struct clock_bounds clock_offset_bounds(const struct clock_offset *o,
 	};
 }
 
+struct clock_bounds clock_offset_expected(const struct clock_offset *o,
+					  const struct clock_reading *now, uint64_t max_skew_us,
+					  uint64_t patience_us)
+{
+	struct clock_offset a = aged(o, now);
+	int64_t earliest_us = (int64_t)now->wall_us + a.least_us - (int64_t)max_skew_us;
+	uint64_t latest_us = now->wall_us + (uint64_t)a.most_us + patience_us + max_skew_us;
+
+	return (struct clock_bounds){
+		.earliest_us = earliest_us > 0 ? (uint64_t)earliest_us : 0,
+		.latest_us = latest_us < LIMIT_FOREVER_US ? latest_us : LIMIT_FOREVER_US,
+	};
+}
+
 int64_t clock_offset_us(const struct clock_offset *o)
 {
 	return o->known ? o->least_us + (o->most_us - o->least_us) / 2 : 0;

@@ -51,5 +51,13 @@ struct clock_bounds clock_offset_bounds(const struct clock_offset *o,
 					const struct clock_reading *now, uint64_t max_skew_us,
 					uint64_t patience_us);
 
+/*
+ * What a peer of which something is known can say when it carries out a call that leaves now, if its clock is set by no more than
+ * `max_skew_us` until then.
+ */
+struct clock_bounds clock_offset_expected(const struct clock_offset *o,
+					  const struct clock_reading *now, uint64_t max_skew_us,
+					  uint64_t patience_us);
+
 /* The middle of the interval, for people; 0 where nothing is known. */
 int64_t clock_offset_us(const struct clock_offset *o);

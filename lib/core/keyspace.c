@@ -96,17 +96,28 @@ size_t keyspace_check(enum algorithm algorithm, struct slice policy, unsigned le
 	return o.len;
 }
 
-size_t keyspace_ledger(struct slice check, char *ret_name)
+/* What is kept of the policy and root. */
+static size_t of_root(const char *prefix, struct slice check, char *ret_name)
 {
 	size_t tag = slice_index(check, '{'), end = slice_index(check, '}');
 	struct slice rest = slice_after(check, end);
 	struct out o = {ret_name, 0};
 
 	assert(tag < end && check.len <= KEYSPACE_NAME_MAX);
-	out_slice(&o, SLICE("k:u"));
+	out_slice(&o, slice_of(prefix));
 	out_slice(&o, (struct slice){check.ptr + tag, end - tag});
 	out_slice(&o, slice_cut(&rest, ':'));
 	return o.len;
+}
+
+size_t keyspace_ledger(struct slice check, char *ret_name)
+{
+	return of_root("k:u", check, ret_name);
+}
+
+size_t keyspace_quota(struct slice check, char *ret_name)
+{
+	return of_root("k:q", check, ret_name);
 }
 
 size_t keyspace_throttle(struct slice key, char *ret_name)

@@ -34,6 +34,9 @@ size_t keyspace_receipt(struct slice root, struct slice nonce, char *ret_name);
  */
 size_t keyspace_ledger(struct slice check, char *ret_name);
 
+/* `k:q{T}<policy>`: the region's share of the quota of the policy and root that `check` is of; as keyspace_ledger(). */
+size_t keyspace_quota(struct slice check, char *ret_name);
+
 /* `k:i{T}<len>:<id>`; the caller appends the pairs. `id`: 1..REQUEST_ID_MAX bytes. */
 size_t keyspace_id(struct slice root, struct slice id, char *ret_name);
 

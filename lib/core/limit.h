@@ -34,6 +34,7 @@ enum algorithm {
 struct calendar_edges {
 	const uint64_t *edge_us; /* borrowed for as long as the limit lives */
 	uint32_t n;
+	uint32_t first; /* number of the window that begins with the first; the next has the next */
 };
 
 struct limit {

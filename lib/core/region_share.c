@@ -165,7 +165,8 @@ void region_share_set_floor(struct region_share *s, uint64_t now_us, uint32_t fl
 
 /* ---- The limit ---- */
 
-void region_share_set_whole(struct region_share *s, uint64_t now_us, uint32_t whole)
+void region_share_set_whole(struct region_share *s, uint64_t now_us, uint32_t whole,
+			    uint32_t floors, uint32_t floor)
 {
 	uint32_t was = s->whole;
 
@@ -175,6 +176,10 @@ void region_share_set_whole(struct region_share *s, uint64_t now_us, uint32_t wh
 	s->granted = share_scale_down(s->granted, was, whole);
 	s->floor = share_scale_down(s->floor, was, whole);
 	s->risen = share_scale_down(s->risen, was, whole);
+	if (floors == s->floors && s->risen_at == 0)
+		s->floor = floor;
+	else if (floors == s->floors)
+		s->risen = floor > s->floor ? floor : s->floor;
 	s->lent = share_scale_up(s->lent, was, whole);
 	s->lent = s->lent < s->floor ? s->lent : s->floor;
 	share_plan_scale(&s->plan, was, whole);

@@ -49,9 +49,11 @@ void region_share_init(struct region_share *s, uint64_t clock, uint64_t now_us, 
 
 /*
  * The limit of a window or calendar is another from now on (1..LIMIT_MAX): every share is the same fraction of it, so a limit
- * that was lowered is in force where it is known. Of a rate the whole is always the same.
+ * that was lowered is in force where it is known. Of a rate the whole is always the same. `floor`: that of version `floors`
+ * in parts of the new one. Of the version that is in force already it is exact, however often the limit changed.
  */
-void region_share_set_whole(struct region_share *s, uint64_t now_us, uint32_t whole);
+void region_share_set_whole(struct region_share *s, uint64_t now_us, uint32_t whole,
+			    uint32_t floors, uint32_t floor);
 
 /* The share now. */
 uint32_t region_share_now(struct region_share *s, uint64_t now_us);

@@ -9,6 +9,7 @@
 #include "core/keyspace.h"
 #include "core/lua_script.h"
 #include "core/script_plain.h"
+#include "core/script_records.h"
 #include "core/script_wire.h"
 
 /*
@@ -33,7 +34,8 @@ enum check_flags {
 	CHECK_ADAPTIVE = 8,
 	CHECK_SHARE = 16,
 	CHECK_TURN = 32,
-	CHECK_LEDGER = 64
+	CHECK_LEDGER = 64,
+	CHECK_QUOTA = 128
 };
 
 /* Finds a key's reference again; a slot of an earlier batch is empty. */
@@ -48,24 +50,18 @@ struct key_slot {
 
 struct script_batch {
 	struct buf strings, others; /* keys as bulk strings */
-	struct buf limits;
+	struct buf limits, quotas;
 	struct buf program;      /* operations; plain ones get there when the command is written */
 	struct script_plain ops; /* plain ones */
 	struct buf command;
 	struct key_slot *table;
 	size_t table_size; /* a power of two */
 	uint64_t serial;   /* of this batch */
-	uint32_t n_strings, n_others, n_limits, n_ops;
+	uint32_t n_strings, n_others, n_limits, n_quotas, n_ops;
 	bool plain, failed;
 };
 
 /* ---- Writing ---- */
-
-static char *put_number(char *p, uint64_t v)
-{
-	assert(v <= LIMIT_FOREVER_US);
-	return put_double(p, (double)v);
-}
 
 static char *put_slice(char *p, struct slice s)
 {
@@ -109,7 +105,7 @@ static void buf_took(struct buf *b, const char *end)
 static void forget_ops(struct script_batch *b)
 {
 	b->serial++;
-	b->n_strings = b->n_others = b->n_limits = b->n_ops = 0;
+	b->n_strings = b->n_others = b->n_limits = b->n_quotas = b->n_ops = 0;
 	script_plain_clear(&b->ops);
 	b->plain = true;
 	b->failed = false;
@@ -138,6 +134,7 @@ void script_batch_free(struct script_batch *b)
 	buf_release(&b->strings);
 	buf_release(&b->others);
 	buf_release(&b->limits);
+	buf_release(&b->quotas);
 	buf_release(&b->program);
 	buf_release(&b->command);
 	free(b->table);
@@ -149,6 +146,7 @@ void script_batch_clear(struct script_batch *b)
 	buf_clear(&b->strings);
 	buf_clear(&b->others);
 	buf_clear(&b->limits);
+	buf_clear(&b->quotas);
 	buf_clear(&b->program);
 	buf_clear(&b->command);
 	forget_ops(b);
@@ -236,80 +234,27 @@ static bool is_log(const struct limit *l)
 
 /* ---- Limits ---- */
 
-/* Four edges: of the window around `now_us`, of the one before and of the one after. Zeros, which hold no
- * instant, when the edges don't reach; where they end, windows of no length. */
-static void edges_around(const struct calendar_edges *e, uint64_t now_us, uint64_t ret_edge[4])
-{
-	uint32_t n = calendar_edges_passed(e, now_us);
-
-	memset(ret_edge, 0, 4 * sizeof *ret_edge);
-	if (n == 0 || n == e->n)
-		return;
-	ret_edge[0] = e->edge_us[n >= 2 ? n - 2 : 0];
-	ret_edge[1] = e->edge_us[n - 1];
-	ret_edge[2] = e->edge_us[n];
-	ret_edge[3] = e->edge_us[n + 1 < e->n ? n + 1 : n];
-}
-
-static void limit_numbers(const struct limit *l, uint64_t now_us, uint64_t ret_number[5])
-{
-	uint64_t *n = ret_number;
-
-	memset(n, 0, 5 * sizeof *n);
-	n[0] = limit_capacity(l);
-	switch (l->algorithm) {
-	case ALGORITHM_TOKEN_BUCKET:
-		n[0] = l->cap_ut;
-		n[1] = l->quantum_ut;
-		n[2] = l->quantum_us;
-		n[3] = l->scale_ut;
-		n[4] = l->scale_code;
-		break;
-	case ALGORITHM_GCRA:
-		n[1] = l->interval_us;
-		n[2] = l->interval_millionths;
-		break;
-	case ALGORITHM_SLIDING_WINDOW:
-		n[1] = l->per_us;
-		break;
-	case ALGORITHM_SLIDING_COUNTER:
-		n[1] = l->per_us;
-		n[2] = l->tick_us;
-		n[3] = l->window_ticks;
-		break;
-	case ALGORITHM_CALENDAR:
-		edges_around(&l->edges, now_us, n + 1);
-		break;
-	case ALGORITHM_CONCURRENCY:
-		n[1] = l->hold_us;
-		break;
-	case ALGORITHM_N:
-		abort(); /* limit_init() lets no such limit pass */
-	}
-}
-
 /* The number of `l` in the program, from 1; 0: out of memory. Equal by content, for a limit may be gone and
  * another in its place by the time the batch is written. */
-static unsigned limit_find(struct script_batch *b, const struct limit *l, uint64_t now_us)
+static unsigned limit_find(struct script_batch *b, const struct limit *l, uint64_t now_us,
+			   bool shared)
 {
-	uint64_t number[5];
 	char *record = buf_reserve(&b->limits, SCRIPT_LIMIT_BYTES);
-	char *p;
 	unsigned compared = 0;
 
 	if (record == NULL)
 		return 0;
-	limit_numbers(l, now_us, number);
-	p = put_u8(record, l->algorithm);
-	for (int i = 0; i < 5; i++)
-		p = put_number(p, number[i]);
+	if (shared && l->algorithm == ALGORITHM_TOKEN_BUCKET)
+		script_put_shared_bucket(record, l);
+	else
+		script_put_limit(record, l, now_us);
 	for (unsigned n = b->n_limits; n > 0 && compared < LIMITS_COMPARED; n--, compared++)
 		if (memcmp(record, b->limits.ptr + (n - 1) * SCRIPT_LIMIT_BYTES,
 			   SCRIPT_LIMIT_BYTES) == 0)
 			return n;
 	if (b->n_limits == UINT16_MAX)
 		return 0;
-	buf_took(&b->limits, p);
+	buf_took(&b->limits, record + SCRIPT_LIMIT_BYTES);
 	return ++b->n_limits;
 }
 
@@ -333,10 +278,10 @@ enum {
 	OP_HEAD_BYTES = 1 + 1 + 2 + 8 + 8,
 	CHECK_BYTES = 4 + 2 + 2 + 1 + 8,
 	CHECK_COST_AT = 4 + 2 + 2 + 1,
-	GUARDS_BYTES = 4 + 4 + 3 + 8 + 4 + 1 + 3 * 4 + 1 + 2 + 3 * 8,
+	GUARDS_BYTES = 4 + 4 + 3 + 8 + SCRIPT_ADAPTIVE_BYTES,
 	SHARE_BYTES = 4 + 8 + 3 * 8,
-	TURN_BYTES = 8 + 8 + 3 * 8 + 4 + 4 + 2 * 8 + 1,
 	FEEDBACK_BYTES = 1 + 1 + 8 + 8,
+	QUOTAS_HEAD_BYTES = 2 + 2 * 8,
 	BUDGET_BYTES = 4 + 2,
 	OP_EXTRAS_BYTES = 4 + 4 + 4 + 8 + 2,
 	LEASE_NUMBERS_BYTES = 3 * 8,
@@ -369,13 +314,14 @@ static bool is_plain(const struct script_op *op)
 	       op->id_key.len == 0 && op->receipt_key.len == 0 && !op->checks[0].shadow &&
 	       op->checks[0].breaker == NULL && op->checks[0].adaptive == NULL &&
 	       op->checks[0].share.weight == 0 && op->checks[0].turn.loop == 0 &&
-	       !op->checks[0].ledger && op->checks[0].limit->algorithm == ALGORITHM_TOKEN_BUCKET;
+	       !op->checks[0].ledger && op->checks[0].quota == NULL &&
+	       op->checks[0].limit->algorithm == ALGORITHM_TOKEN_BUCKET;
 }
 
 /* False with `failed`: out of memory; without: it is not plain, for the key is there under another limit. */
 static bool add_plain(struct script_batch *b, const struct script_check *c, uint64_t now_us)
 {
-	unsigned limit = limit_find(b, c->limit, now_us);
+	unsigned limit = limit_find(b, c->limit, now_us, false);
 	struct key_slot *k = key_find(b, c->key, false);
 
 	b->failed = limit == 0 || k == NULL;
@@ -417,7 +363,7 @@ static bool add_budget(struct script_batch *b, const struct script_check *c, uin
 	}
 	if (c->limit->algorithm == ALGORITHM_CALENDAR)
 		budget = *c->limit;
-	limit = limit_find(b, &budget, now_us);
+	limit = limit_find(b, &budget, now_us, false);
 	k = aside_key(b, "f", c->key, is_log(&budget));
 	if (limit == 0 || k == NULL)
 		return false;
@@ -441,7 +387,7 @@ static unsigned check_flags(enum script_op_kind kind, const struct script_check 
 	       (c->breaker != NULL ? CHECK_BREAKER : 0) |
 	       (c->adaptive != NULL && c->limit->limit > 0 ? CHECK_ADAPTIVE : 0) |
 	       (is_shared(kind, c) ? CHECK_SHARE : 0) | (has_turn(kind, c) ? CHECK_TURN : 0) |
-	       (c->ledger ? CHECK_LEDGER : 0);
+	       (c->ledger ? CHECK_LEDGER : 0) | (c->quota != NULL ? CHECK_QUOTA : 0);
 }
 
 static bool add_ledger(struct script_batch *b, struct slice key)
@@ -454,6 +400,31 @@ static bool add_ledger(struct script_batch *b, struct slice key)
 	if (k == NULL || p == NULL)
 		return false;
 	buf_took(&b->program, put_u32(p, k->ref));
+	return true;
+}
+
+/* The number of the check's quota among those of the batch, from 1. */
+static bool add_quota(struct script_batch *b, const struct script_check *c)
+{
+	char name[KEYSPACE_NAME_MAX];
+	const struct key_slot *k =
+		key_find(b, (struct slice){name, keyspace_quota(c->key, name)}, false);
+	char *record = buf_reserve(&b->quotas, SCRIPT_QUOTA_BYTES);
+	char *p = buf_reserve(&b->program, 2);
+	unsigned n = b->n_quotas;
+
+	assert(c->adaptive == NULL && c->share.weight == 0);
+	if (k == NULL || record == NULL || p == NULL || n == UINT16_MAX)
+		return false;
+	script_put_quota(record, k->ref, c->quota);
+	while (n > 0 && memcmp(record, b->quotas.ptr + (n - 1) * SCRIPT_QUOTA_BYTES,
+			       SCRIPT_QUOTA_BYTES) != 0)
+		n--;
+	if (n == 0) {
+		buf_took(&b->quotas, record + SCRIPT_QUOTA_BYTES);
+		n = ++b->n_quotas;
+	}
+	buf_took(&b->program, put_u16(p, n));
 	return true;
 }
 
@@ -475,38 +446,12 @@ static bool add_share(struct script_batch *b, const struct script_check *c)
 
 static bool add_turn(struct script_batch *b, const struct turn_claim *turn)
 {
-	char *p = buf_reserve(&b->program, TURN_BYTES);
+	char *p = buf_reserve(&b->program, SCRIPT_TURN_BYTES);
 
-	assert(turn->size >= 1 && turn->size <= TURN_SIZE_MAX);
 	if (p == NULL)
 		return false;
-	p = put_number(p, turn->loop);
-	p = put_u32(put_u32(p, (uint32_t)(turn->flow & UINT32_MAX)), (uint32_t)(turn->flow >> 32));
-	p = put_number(p, turn->arrival_us);
-	p = put_double(p, turn->is_new ? -1 : (double)turn->start);
-	p = put_number(p, turn->size);
-	p = put_u32(put_u32(p, turn->n), turn->most);
-	p = put_number(put_number(p, turn->left_us), turn->retry_us);
-	buf_took(&b->program, put_u8(p, (turn->joins ? 1U : 0U) + (turn->behind ? 2U : 0U)));
+	buf_took(&b->program, script_put_turn(p, turn));
 	return true;
-}
-
-static uint32_t least(uint64_t a, uint64_t b)
-{
-	return (uint32_t)(a < b ? a : b);
-}
-
-static char *put_adaptive(char *p, uint32_t ref, const struct script_check *c)
-{
-	const struct adaptive_rule *rule = c->adaptive;
-	uint32_t max = least(rule->max, c->limit->limit);
-
-	assert(c->limit->algorithm == ALGORITHM_TOKEN_BUCKET);
-	p = put_u8(put_u32(p, ref), rule->mode == ADAPTIVE_GRADIENT);
-	p = put_u32(put_u32(put_u32(p, least(rule->min, max)), max), rule->increase);
-	p = put_u16(put_u8(p, rule->decrease), rule->tolerance);
-	return put_number(put_number(put_number(p, rule->window_us), c->limit->limit),
-			  c->limit->per_us);
 }
 
 /* Where the check's hold is, unless it is in the state's own text, its breaker and what its limit is adapted by. */
@@ -536,7 +481,7 @@ static bool add_guards(struct script_batch *b, const struct script_check *c, uns
 		k = aside_key(b, "a", c->key, false);
 		if (k == NULL)
 			return false;
-		p = put_adaptive(p, k->ref, c);
+		p = script_put_adaptive(p, k->ref, c);
 	}
 	buf_took(&b->program, p);
 	return true;
@@ -555,7 +500,8 @@ static bool add_check(struct script_batch *b, const struct script_op *op, unsign
 {
 	const struct script_check *c = &op->checks[index];
 	struct key_slot *k = key_find(b, c->key, is_log(c->limit));
-	unsigned limit = limit_find(b, c->limit, now_us), flags = check_flags(op->kind, c);
+	unsigned limit = limit_find(b, c->limit, now_us, c->quota != NULL);
+	unsigned flags = check_flags(op->kind, c);
 	char *p = buf_reserve(&b->program, CHECK_BYTES);
 
 	assert(c->cost >= 1 && c->cost <= LIMIT_MAX);
@@ -578,6 +524,8 @@ static bool add_check(struct script_batch *b, const struct script_op *op, unsign
 		return false;
 	if ((flags & CHECK_LEDGER) != 0 && !add_ledger(b, c->key))
 		return false;
+	if ((flags & CHECK_QUOTA) != 0 && !add_quota(b, c))
+		return false;
 	return op->kind != SCRIPT_REFUND || add_budget(b, c, now_us);
 }
 
@@ -587,7 +535,7 @@ static uint64_t check_horizon_us(const struct limit *l, uint64_t now_us)
 
 	if (l->algorithm != ALGORITHM_CALENDAR)
 		return limit_horizon_us(l);
-	edges_around(&l->edges, now_us, edge);
+	script_edges_around(&l->edges, now_us, edge);
 	return edge[3] > now_us ? edge[3] - now_us : 0;
 }
 
@@ -664,7 +612,8 @@ static bool add_head(struct script_batch *b, const struct script_op *op, uint64_
 	uint32_t id_ref = 0;
 	double amount = op->amount > LIMIT_FOREVER_US ? -1 : (double)op->amount;
 	char *p = buf_reserve(&b->program, OP_HEAD_BYTES + OP_EXTRAS_BYTES + LEASE_BYTES +
-						   FEEDBACK_BYTES + op->echo.len + op->permit.len);
+						   FEEDBACK_BYTES + SCRIPT_GRANT_BYTES +
+						   op->echo.len + op->permit.len);
 
 	assert(op->echo.len < UINT32_MAX / 2 && op->permit.len <= UINT16_MAX);
 	if (op->id_key.len > 0) {
@@ -689,6 +638,11 @@ static bool add_head(struct script_batch *b, const struct script_op *op, uint64_
 	if (op->kind == SCRIPT_FEEDBACK)
 		p = put_number(put_number(put_u8(put_u8(p, op->ok), op->congested), op->hold_us),
 			       op->latency_us);
+	if (op->kind == SCRIPT_SHARE_READ)
+		p = script_put_grant(p, op->grant);
+	if (op->kind == SCRIPT_SHARE_REPORT)
+		p = put_number(put_number(put_u64(p, op->asked.agent), op->asked.demand),
+			       op->asked.keep_us);
 	buf_took(&b->program, p);
 	return true;
 }
@@ -723,6 +677,8 @@ kova_status script_batch_add(struct script_batch *b, const struct script_op *op,
 		return KOVA_ETOOBIG;
 	if (is_lease(op->kind) && !has_leases(op))
 		return KOVA_ERANGE;
+	if (op->kind == SCRIPT_SHARE_READ && !script_is_grant(op->grant))
+		return KOVA_ERANGE;
 	if (!(b->plain && is_plain(op) && add_plain(b, op->checks, now_us)) &&
 	    (b->failed || !add_general(b, op, now_us))) {
 		b->failed = true;
@@ -734,9 +690,26 @@ kova_status script_batch_add(struct script_batch *b, const struct script_op *op,
 
 /* ---- The command ---- */
 
+/* What it is by the header's byte. */
+static unsigned form_of(const struct script_batch *b)
+{
+	enum { GENERAL, PLAIN, WITH_QUOTAS };
+
+	if (b->plain)
+		return PLAIN;
+	return b->n_quotas > 0 ? WITH_QUOTAS : GENERAL;
+}
+
+static char *put_quotas(char *p, const struct script_batch *b, const struct script_call *call)
+{
+	p = put_u16(p, b->n_quotas);
+	p = put_number(put_number(p, call->steady_earliest_us), call->steady_latest_us);
+	return put_slice(p, buf_slice(&b->quotas));
+}
+
 static char *put_header(char *p, const struct script_batch *b, const struct script_call *call)
 {
-	p = put_u8(put_u64(p, call->stamp), b->plain);
+	p = put_u8(put_u64(p, call->stamp), form_of(b));
 	p = put_u16(put_u16(p, b->n_limits), b->plain ? b->ops.n_mixed : b->n_ops);
 	p = put_u32(p, b->n_strings);
 	return put_number(put_number(p, call->earliest_us), call->latest_us);
@@ -775,6 +748,8 @@ struct slice script_batch_command(struct script_batch *b, bool with_body,
 	if (b->failed || (b->plain && !write_plain(b)))
 		return (struct slice){NULL, 0};
 	program_len = HEADER_BYTES + b->limits.len + b->program.len;
+	if (b->n_quotas > 0)
+		program_len += QUOTAS_HEAD_BYTES + b->quotas.len;
 	buf_clear(&b->command);
 	p = buf_reserve(&b->command, 5 * BULK_EXTRA + 7 + 20 + script_len + b->strings.len +
 					     b->others.len + program_len);
@@ -784,7 +759,10 @@ struct slice script_batch_command(struct script_batch *b, bool with_body,
 	p = put_slice(put_slice(p, buf_slice(&b->strings)), buf_slice(&b->others));
 	p = put_slice(put_decimal(put_u8(p, '$'), program_len), SLICE("\r\n"));
 	p = put_header(p, b, call);
-	p = put_slice(put_slice(p, buf_slice(&b->limits)), buf_slice(&b->program));
+	p = put_slice(p, buf_slice(&b->limits));
+	if (b->n_quotas > 0)
+		p = put_quotas(p, b, call);
+	p = put_slice(p, buf_slice(&b->program));
 	buf_took(&b->command, put_slice(p, SLICE("\r\n")));
 	return buf_slice(&b->command);
 }

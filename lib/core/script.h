@@ -11,6 +11,8 @@
 #include "core/breaker.h"
 #include "core/bytes.h"
 #include "core/limit.h"
+#include "core/script_quota.h"
+#include "core/share_record.h"
 #include "core/shares.h"
 #include "core/status.h"
 #include "core/turns.h"
@@ -33,6 +35,8 @@ struct script_check {
 	/* What is taken by TAKE, LEASE and CHARGE, less what GIVE and UNLEASE bring back, is added up in the ledger of
 	 * the key's policy and root, keyspace_ledger() of `key`. Of a pair's levels one has it */
 	bool ledger;
+	const struct script_quota *
+		quota; /* its limit is one of all regions; without `adaptive` and `share`; borrowed; NULL: of this one */
 	struct share_claim
 		share; /* TAKE, PEEK of a token bucket: for which of its children; weight 0: none */
 	struct turn_claim
@@ -57,6 +61,16 @@ enum script_op_kind {
 			  * there may be there. `wait_us`: until no id is remembered here */
 	SCRIPT_MOVE_IN, /* one check: by version `stamp_us` the key is at home here, and at most `amount` remains; UINT64_MAX: may
 			 * it be? SCRIPT_UNKNOWN: it has left, by a version that is not earlier */
+	SCRIPT_SHARE_READ, /* one check of a quota: `grant`, a committed one, was read. SCRIPT_UNKNOWN: it is one of before.
+			    * The answer has a script_share() */
+	SCRIPT_SHARE_REPORT, /* one check of a quota: what an agent was `asked`. The answer has a script_share() */
+};
+
+/* SHARE_REPORT: what an agent's callers could have used lately. A region's demand is the sum over its agents. */
+struct script_asked {
+	uint64_t agent;   /* that asks; each has another */
+	uint32_t demand;  /* parts */
+	uint64_t keep_us; /* it counts for so long */
 };
 
 /*
@@ -69,7 +83,7 @@ enum script_op_kind {
  * outstanding on none of the keys, is SCRIPT_UNKNOWN and changes nothing.
  * Buckets, sliding windows (log) and calendars have leases; with a check of another algorithm script_batch_add() refuses
  * with KOVA_ERANGE and the batch is as before. Granted as an ordinary take of the cost, to be spent at once, with lease_us
- * 0: a calendar's lease that would outlive its window, one more than SCRIPT_LEASES_MAX of a key or with the id of one
+ * 0: a calendar's lease that would outlive its window, one of a quota that would outlive the grant that it rests on, one more than SCRIPT_LEASES_MAX of a key or with the id of one
  * outstanding, and one whose checks don't all take alike: costs that differ, a key named twice, a shadow check.
  */
 enum { SCRIPT_LEASE_ID_BYTES = 8, SCRIPT_LEASES_MAX = 32, SCRIPT_LEASE_MARGIN_US = 20000 };
@@ -105,6 +119,8 @@ struct script_op {
 	bool ok, congested;  /* FEEDBACK */
 	uint64_t latency_us; /* FEEDBACK, 0..ADAPTIVE_LATENCY_MAX_US; 0: not known */
 	uint64_t hold_us;    /* FEEDBACK; 0: no hold */
+	const struct share_grant *grant; /* SHARE_READ; borrowed until the operation is added */
+	struct script_asked asked;       /* SHARE_REPORT */
 };
 
 struct script_batch;
@@ -118,7 +134,7 @@ uint32_t script_batch_ops(const struct script_batch *b);
 /*
  * Appends one operation; copies what it needs. `now_us` is the agent's wall clock, for the choice
  * of a calendar's edges. KOVA_ETOOBIG: SCRIPT_OPS_MAX reached. KOVA_ERANGE: a LEASE or UNLEASE of an
- * algorithm that has none. KOVA_ENOMEM: the batch can only be cleared. Checks of one operation that name the same key count as one, with the sum of their costs.
+ * algorithm that has none, or a grant that can't be one. KOVA_ENOMEM: the batch can only be cleared. Checks of one operation that name the same key count as one, with the sum of their costs.
  */
 KOVA_MUST_CHECK kova_status script_batch_add(struct script_batch *b, const struct script_op *op,
 					     uint64_t now_us);
@@ -131,6 +147,9 @@ KOVA_MUST_CHECK kova_status script_batch_add(struct script_batch *b, const struc
 struct script_call {
 	uint64_t stamp; /* of the agent's hybrid logical clock (core/hlc.h); echoed by the script */
 	uint64_t earliest_us, latest_us;
+	/* When Redis's clock can be by the agent's steady clock, if nobody sets it: shares of quotas begin anew where it is
+	 * not. Where nothing is known of it: as above. */
+	uint64_t steady_earliest_us, steady_latest_us;
 };
 
 /*
@@ -179,6 +198,22 @@ struct script_answer {
 	bool shadowed;          /* SCRIPT_SHADOWED, or SCRIPT_REPEATED of such an answer */
 	struct slice echo;      /* SCRIPT_REPEATED; points into the reply */
 };
+
+/* What an answer to SHARE_READ or SHARE_REPORT tells. */
+struct script_share {
+	struct share_report report; /* whole, but for what SHARE_READ does not know: `demand` */
+	uint64_t
+		window_us; /* calendars: when the report's window began; calendar_window_number() is to be filled in */
+	uint32_t parts; /* in force now */
+	uint32_t floor; /* in force */
+	uint64_t
+		granted_us; /* the grant is for so long; LIMIT_FOREVER_US and more: without end; 0: none is in force */
+	uint64_t lent_us; /* the promise binds for so long; 0: there is none */
+};
+
+/* Of an answer's echo, before the reply is gone. KOVA_EPROTO: it has none. */
+KOVA_MUST_CHECK kova_status script_share_parse(const struct script_answer *a,
+					       struct script_share *ret_share);
 
 /* What FEEDBACK changed, by its `amount`. */
 static inline enum breaker_change script_fed_breaker(uint64_t amount)

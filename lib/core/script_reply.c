@@ -32,7 +32,8 @@ enum {
 	LEASED = 128,
 	TAIL_BYTES = 8 + 1 + 4,
 	LEASED_BYTES = 8,
-	LIMIT_BYTES = 8
+	LIMIT_BYTES = 8,
+	SHARE_STATE_BYTES = 24 + 1 + 3 * 4 + 8 + 2 * 4 + 8 + 8 + 2 * 4 + 2 * 8
 };
 
 /* What follows the record of an answer that has more to say. */
@@ -179,6 +180,45 @@ static kova_status next_of_short(struct script_reader *r, struct script_answer *
 	a->remaining = v.remaining;
 	a->wait_us = v.wait_us;
 	a->reset_us = v.reset_us;
+	return KOVA_OK;
+}
+
+/* ---- Shares of quotas ---- */
+
+kova_status script_share_parse(const struct script_answer *a, struct script_share *ret_share)
+{
+	enum { CLOCK, T0, SEQ, NUMBERS };
+	const char *p = a->echo.ptr;
+	int64_t number[NUMBERS], window_us, c0_us, granted_us, lent_us;
+	struct script_share s;
+
+	if (a->echo.len != SHARE_STATE_BYTES)
+		return KOVA_EPROTO;
+	for (int i = CLOCK; i < NUMBERS; i++, p += 8)
+		if (!read_number(p, &number[i]) || number[i] < 0)
+			return KOVA_EPROTO;
+	if (!read_number(p + 13, &window_us) || !read_number(p + 37, &c0_us) ||
+	    !read_number(p + 53, &granted_us) || !read_number(p + 61, &lent_us))
+		return KOVA_EPROTO;
+	s = (struct script_share){
+		.report = {.clock = (uint64_t)number[CLOCK],
+			   .t0_us = (uint64_t)number[T0],
+			   .seq = (uint64_t)number[SEQ],
+			   .live = p[0] != 0,
+			   .whole = get_u32(p + 1),
+			   .demand = get_u32(p + 5),
+			   .used = get_u32(p + 9),
+			   .floors = get_u32(p + 21),
+			   .lent = get_u32(p + 25),
+			   .lent_epoch = get_u64(p + 29),
+			   .lent_c0_us = (uint64_t)c0_us},
+		.window_us = (uint64_t)window_us,
+		.parts = get_u32(p + 45),
+		.floor = get_u32(p + 49),
+		.granted_us = (uint64_t)granted_us,
+		.lent_us = (uint64_t)lent_us,
+	};
+	*ret_share = s;
 	return KOVA_OK;
 }
 

@@ -5,7 +5,12 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { SCRIPT_LIMIT_BYTES = 1 + 5 * 8 }; /* of a limit in the program */
+#include "core/limit.h"
+
+enum {
+	SCRIPT_LIMIT_BYTES = 1 + 5 * 8, /* of a limit in the program */
+	SHARED_BUCKET = 6,              /* where others have their enum algorithm */
+};
 
 static inline uint64_t get_u64(const char *p)
 {
@@ -28,6 +33,11 @@ static inline double get_double(const char *p)
 static inline unsigned get_u16(const char *p)
 {
 	return (unsigned char)p[0] | (unsigned)(unsigned char)p[1] << 8;
+}
+
+static inline uint32_t get_u32(const char *p)
+{
+	return get_u16(p) | (uint32_t)get_u16(p + 2) << 16;
 }
 
 static inline char *put_u8(char *p, unsigned v)
@@ -58,4 +68,10 @@ static inline char *put_double(char *p, double v)
 	static_assert(sizeof bits == sizeof v, "IEEE 754 binary64");
 	memcpy(&bits, &v, sizeof bits);
 	return put_u64(p, bits);
+}
+
+static inline char *put_number(char *p, uint64_t v)
+{
+	assert(v <= LIMIT_FOREVER_US);
+	return put_double(p, (double)v);
 }

@@ -78,17 +78,18 @@ uint32_t share_whole(const struct limit *l)
 }
 
 /*
- * Of odd shares the exact quantum would be long, and a refill in few large steps overflows a small burst: then a rate
+ * `thousandths` of a token in each per_us. Of odd shares the exact quantum would be long, and a refill in few large steps overflows a small burst: then a rate
  * that is at most a thousandth slower.
  */
-static void share_rate(struct limit *share, uint64_t refill_ut)
+static void share_rate(struct limit *share, uint64_t thousandths)
 {
+	uint64_t refill_ut = thousandths * (LIMIT_UT / SHARE_RATE_WHOLE);
 	uint64_t divisor = greatest_common_divisor(refill_ut, share->per_us);
 
 	share->quantum_ut = refill_ut / divisor;
 	share->quantum_us = share->per_us / divisor;
 	if (share->quantum_us > SHARE_QUANTUM_US && share->quantum_ut > SHARE_QUANTUM_UT) {
-		share->quantum_us = divide_up(SHARE_QUANTUM_UT * share->per_us, refill_ut);
+		share->quantum_us = divide_up(share->per_us, thousandths);
 		if (share->quantum_us < SHARE_QUANTUM_US)
 			share->quantum_us = SHARE_QUANTUM_US;
 		share->quantum_ut = refill_ut * share->quantum_us / share->per_us;
@@ -110,6 +111,6 @@ struct limit share_of(const struct limit *l, uint32_t parts, uint32_t whole)
 	}
 	assert(whole == SHARE_RATE_WHOLE);
 	share.cap_ut = l->cap_ut / SHARE_RATE_WHOLE * parts;
-	share_rate(&share, l->limit * parts * (LIMIT_UT / SHARE_RATE_WHOLE));
+	share_rate(&share, l->limit * parts);
 	return share;
 }

@@ -174,8 +174,9 @@ static bool edges_walk(const struct source *s, enum calendar_unit unit, int64_t 
 	}
 }
 
-kova_status calendar_zone_compute(enum calendar_unit unit, const char *zone, int64_t from_s,
-				  int64_t to_s, uint64_t **ret_edges, uint32_t *ret_n)
+/* *ret_first: the number of the first window. */
+static kova_status compute(enum calendar_unit unit, const char *zone, int64_t from_s, int64_t to_s,
+			   uint64_t **ret_edges, uint32_t *ret_n, uint32_t *ret_first)
 {
 	struct source source;
 	struct edges e = {0};
@@ -185,6 +186,9 @@ kova_status calendar_zone_compute(enum calendar_unit unit, const char *zone, int
 		return status;
 	bool done = edges_walk(&source, unit, from_s, to_s, &e);
 
+	if (done)
+		*ret_first =
+			(uint32_t)window_of(unit, date_of(&source, (int64_t)(e.us[0] / 1000000)));
 	buf_release(&source.file);
 	if (!done) {
 		free(e.us);
@@ -193,6 +197,14 @@ kova_status calendar_zone_compute(enum calendar_unit unit, const char *zone, int
 	*ret_edges = e.us;
 	*ret_n = e.n;
 	return KOVA_OK;
+}
+
+kova_status calendar_zone_compute(enum calendar_unit unit, const char *zone, int64_t from_s,
+				  int64_t to_s, uint64_t **ret_edges, uint32_t *ret_n)
+{
+	uint32_t first;
+
+	return compute(unit, zone, from_s, to_s, ret_edges, ret_n, &first);
 }
 
 static struct zone *zone_find(enum calendar_unit unit, const char *name)
@@ -207,18 +219,20 @@ static kova_status zone_intern(enum calendar_unit unit, const char *name)
 {
 	struct zone *z = calloc(1, sizeof *z);
 	uint64_t *us = NULL;
+	uint32_t first;
 	int64_t now = (int64_t)time(NULL);
 
 	if (z == NULL)
 		return KOVA_ENOMEM;
 	kova_status status =
-		calendar_zone_compute(unit, name, now - BEFORE_S, now + AHEAD_S, &us, &z->edges.n);
+		compute(unit, name, now - BEFORE_S, now + AHEAD_S, &us, &z->edges.n, &first);
 
 	if (status != KOVA_OK) {
 		free(z);
 		return status;
 	}
 	z->edges.edge_us = us;
+	z->edges.first = first;
 	z->unit = unit;
 	snprintf(z->name, sizeof z->name, "%s", name);
 	z->next = zones;

@@ -13,7 +13,7 @@
 enum calendar_unit { CALENDAR_DAY, CALENDAR_WEEK, CALENDAR_MONTH };
 
 /*
- * The edges from some windows before now to about ten years ahead; made once a process for each unit and zone, and
+ * The edges from some windows before now to about ten years ahead, numbered from the epoch on; made once a process for each unit and zone, and
  * never freed: a changed time zone database is seen after a restart. KOVA_ENOTFOUND: no such zone; KOVA_ENOMEM.
  * Any thread. Neither uses nor changes the process's own time zone.
  */

@@ -82,7 +82,7 @@ Test(cases, a_crowd_gets_exactly_the_limit)
 		struct limit l = make((enum algorithm)a, 100, SECOND, 100);
 		char key[40];
 
-		l.edges = (struct calendar_edges){edge, 7};
+		l.edges = (struct calendar_edges){.edge_us = edge, .n = 7};
 		snprintf(key, sizeof key, "k:x{t}%d", a);
 		set_clock(start_us);
 		for (size_t i = 0; i < sizeof idle / sizeof *idle; i++) {
@@ -181,7 +181,7 @@ Test(cases, the_first_after_an_edge_is_admitted)
 
 	for (uint64_t i = 0; i < 204; i++)
 		edge[i] = start_us + i * 3600 * SECOND;
-	l.edges = (struct calendar_edges){edge, 204};
+	l.edges = (struct calendar_edges){.edge_us = edge, .n = 204};
 	for (uint64_t i = 1; i <= 200; i++) {
 		set_clock(edge[i] - 2 * MS);
 		crowd(&l, "k:d{t}x", 9);

@@ -68,7 +68,7 @@ static void random_limit(struct run *r, struct limit *ret_limit)
 		l.per_us = per_us[pick(r, sizeof per_us / sizeof *per_us)];
 		l.burst = random_amount(r);
 		l.hold_us = 1000 + pick(r, 30000);
-		l.edges = (struct calendar_edges){r->edge, 8};
+		l.edges = (struct calendar_edges){.edge_us = r->edge, .n = 8};
 		if (pick(r, 40) == 0)
 			l.limit = 0;
 	} while (limit_init(&l) != KOVA_OK);

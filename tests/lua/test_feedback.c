@@ -57,7 +57,7 @@ static struct limit make(enum algorithm a, uint64_t limit)
 			  .per_us = 3600 * SECOND,
 			  .burst = 10,
 			  .hold_us = 3600 * SECOND,
-			  .edges = {edges, 4}};
+			  .edges = {.edge_us = edges, .n = 4}};
 
 	cr_assert_eq(limit_init(&l), KOVA_OK);
 	return l;

@@ -84,7 +84,7 @@ static void random_limit(struct world *w, enum algorithm a, struct dice *d, uint
 	for (int i = 0; i < EDGES && a == ALGORITHM_CALENDAR;
 	     i++, at_us += 20000 + dice_below(d, 300000))
 		w->edge[i] = at_us;
-	l->edges = (struct calendar_edges){w->edge, EDGES};
+	l->edges = (struct calendar_edges){.edge_us = w->edge, .n = EDGES};
 	w->check[w->n] = (struct script_check){.limit = l, .key = slice_of(key[w->n])};
 	w->n++;
 }

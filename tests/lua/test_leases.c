@@ -61,7 +61,7 @@ static struct limit calendar(uint64_t limit, uint64_t edge[4])
 
 	for (unsigned i = 0; i < 4; i++)
 		edge[i] = rig.clock_us + i * 86400 * SECOND - 87400 * SECOND;
-	l.edges = (struct calendar_edges){edge, 4};
+	l.edges = (struct calendar_edges){.edge_us = edge, .n = 4};
 	return l;
 }
 

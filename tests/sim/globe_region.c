@@ -226,10 +226,13 @@ void region_limit(struct globe_region *r)
 {
 	struct globe *g = r->globe;
 	uint64_t now_us = now_of(r);
+	uint32_t whole = share_whole(&g->limits[1]);
+	uint32_t floor = g->scenario.floors[r->share.floors][r->number];
 
 	r->limit = &g->limits[1];
 	if (g->scenario.kind != SHARE_RATE)
-		region_share_set_whole(&r->share, now_us, share_whole(r->limit));
+		region_share_set_whole(&r->share, now_us, whole, r->share.floors,
+				       share_scale_down(floor, g->whole, whole));
 }
 
 /* ---- Reports ---- */

@@ -23,7 +23,7 @@ static void draw_limit(struct region *r, unsigned i, enum algorithm a, uint64_t 
 	l->per_us = SECOND / 5 * (1 + world_below(w, 10));
 	l->limit = 1 + limit * l->per_us / SECOND;
 	l->burst = r->scenario.calm ? 100 + limit : 20 + world_below(w, 2 * limit);
-	l->edges = (struct calendar_edges){r->edges, EDGES_MAX};
+	l->edges = (struct calendar_edges){.edge_us = r->edges, .n = EDGES_MAX};
 	if (limit_init(l) != KOVA_OK)
 		abort();
 }

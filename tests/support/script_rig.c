@@ -85,7 +85,9 @@ static struct slice command(const struct script_rig *r, bool with_body)
 		r->batch, with_body,
 		&(struct script_call){.stamp = r->stamp,
 				      .earliest_us = r->doubted ? LIMIT_FOREVER_US : 0,
-				      .latest_us = LIMIT_FOREVER_US});
+				      .latest_us = LIMIT_FOREVER_US,
+				      .steady_earliest_us = r->jumped ? LIMIT_FOREVER_US : 0,
+				      .steady_latest_us = LIMIT_FOREVER_US});
 }
 
 void script_rig_run(struct script_rig *r, const struct script_op *op, uint32_t n,

@@ -12,6 +12,7 @@ struct script_rig {
 	struct redis_answer reply; /* of the last run; answers' echoes point into it */
 	uint64_t stamp;
 	bool doubted;      /* to be filled in: the agent's clock and Redis's differ */
+	bool jumped;       /* to be filled in: the agent's steady clock says that Redis's was set */
 	uint64_t clock_us; /* Redis's, as of the last run: for the choice of a calendar's edges */
 	uint64_t
 		virtual_us; /* not 0: the script is told that it is this late; must be later than it is */

@@ -353,7 +353,7 @@ Test(region_share, a_lowered_limit_is_in_force_where_it_is_known)
 	struct share_report r;
 
 	reads(&s, 11 * SECOND, grant_of(1, 10 * SECOND, 700));
-	region_share_set_whole(&s, 12 * SECOND, 100);
+	region_share_set_whole(&s, 12 * SECOND, 100, s.floors, 10);
 	cr_expect_eq(region_share_now(&s, 12 * SECOND), 70);
 	cr_expect_eq(region_share_now(&s, 15 * SECOND), 10);
 	reads(&s, 16 * SECOND, grant_of(2, 15 * SECOND, 555));

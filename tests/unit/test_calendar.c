@@ -11,7 +11,9 @@ static const uint64_t edge[] = {EDGE, EDGE + 24 * HOUR, EDGE + 47 * HOUR, EDGE +
 
 static struct limit make(uint64_t limit)
 {
-	struct limit l = {.algorithm = ALGORITHM_CALENDAR, .limit = limit, .edges = {edge, 4}};
+	struct limit l = {.algorithm = ALGORITHM_CALENDAR,
+			  .limit = limit,
+			  .edges = {.edge_us = edge, .n = 4}};
 
 	cr_assert_eq(limit_init(&l), KOVA_OK);
 	return l;

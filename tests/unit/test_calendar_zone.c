@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "core/calendar.h"
 #include "io/calendar_zone.h"
 
 /* Seconds since the epoch of a time in UTC. */
@@ -174,6 +175,24 @@ Test(calendar_zone, interned_from_before_now_to_ten_years_ahead)
 	cr_expect_neq(a.edge_us, c.edge_us);
 	cr_expect_gt(a.edge_us[a.n - 1], now + 3650 * day);
 	cr_expect_lt(a.edge_us[2], now, "at least two whole windows before the one of now");
+}
+
+Test(calendar_zone, windows_are_numbered_from_the_epoch_on)
+{
+	static const uint64_t second = 1000000, day = 86400;
+	static const enum calendar_unit units[] = {CALENDAR_DAY, CALENDAR_WEEK, CALENDAR_MONTH};
+	struct calendar_edges e;
+
+	for (unsigned i = 0; i < 3; i++) {
+		cr_assert_eq(calendar_zone_edges(units[i], "Pacific/Auckland", &e), KOVA_OK);
+		for (uint32_t n = 0; n < e.n; n++)
+			cr_assert_eq(calendar_window_number(&e, e.edge_us[n]), e.first + n);
+		cr_expect_eq(calendar_window_number(&e, e.edge_us[3] + 1), 0);
+	}
+	cr_assert_eq(calendar_zone_edges(CALENDAR_DAY, "UTC", &e), KOVA_OK);
+	cr_expect_eq(e.first, e.edge_us[0] / second / day);
+	cr_assert_eq(calendar_zone_edges(CALENDAR_WEEK, "UTC", &e), KOVA_OK);
+	cr_expect_eq(e.first, (e.edge_us[0] / second / day + 3) / 7);
 }
 
 Test(calendar_zone, the_process_keeps_its_own_zone)

@@ -53,6 +53,36 @@ static bool trusted(const struct world *w, int64_t there_us)
 	return peer_us >= b.earliest_us && peer_us <= b.latest_us;
 }
 
+/* Whether a call that is carried out in `there_us` finds the peer's clock as one that nobody set. */
+static bool is_unset(const struct world *w, int64_t there_us)
+{
+	struct clock_reading now = ours(w);
+	struct clock_bounds b =
+		clock_offset_expected(&w->offset, &now, SKEW_US, (uint64_t)(50 * MS));
+	uint64_t peer_us = (uint64_t)(w->true_us + there_us + w->peers_us);
+
+	return peer_us >= b.earliest_us && peer_us <= b.latest_us;
+}
+
+Test(clock_offset, a_peer_that_is_set_is_found_whether_it_agreed_or_not)
+{
+	struct world w = {.true_us = START, .peers_us = -600 * SECOND};
+
+	for (int i = 0; i < 20; i++, w.true_us += SECOND / 10)
+		cr_assert(call(&w, 2 * MS, 3 * MS));
+	cr_expect(differs(&w));
+	cr_expect(is_unset(&w, 0) && is_unset(&w, 50 * MS));
+	cr_expect_not(is_unset(&w, SECOND), "as if it had been set to later");
+	w.peers_us += 200 * MS;
+	cr_expect(is_unset(&w, 0), "by less than max_skew");
+	w.peers_us += 400 * MS;
+	cr_expect_not(is_unset(&w, 0));
+	w.peers_us -= 1000 * MS;
+	cr_expect_not(is_unset(&w, 0));
+	w.true_us += 100 * SECOND;
+	cr_expect(is_unset(&w, 0), "after so long they may have drifted");
+}
+
 Test(clock_offset, holds_the_truth_whatever_the_delays_and_the_drift)
 {
 	struct dice d = {3};

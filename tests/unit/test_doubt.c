@@ -38,7 +38,7 @@ static struct world *world_new(enum algorithm a, unsigned seed)
 	l->burst = 1 + dice_below(&w->dice, 30);
 	for (unsigned i = 0; i < EDGES; i++)
 		w->edge[i] = START + (i - 1) * l->per_us;
-	l->edges = (struct calendar_edges){w->edge, EDGES};
+	l->edges = (struct calendar_edges){.edge_us = w->edge, .n = EDGES};
 	cr_assert_eq(limit_init(l), KOVA_OK);
 	cr_assert(limiter_init(&w->state, l, w->now_us, false));
 	return w;

@@ -42,6 +42,17 @@ Test(keyspace, names)
 		SLICE("k:i{a}10:0123456789")));
 }
 
+Test(keyspace, what_is_kept_of_a_policy_and_root)
+{
+	char room[KEYSPACE_NAME_MAX];
+	struct slice check = SLICE("k:b{a%7Db}api:1/x:y");
+
+	cr_assert(slice_equal((struct slice){room, keyspace_ledger(check, room)},
+			      SLICE("k:u{a%7Db}api")));
+	cr_assert(slice_equal((struct slice){room, keyspace_quota(check, room)},
+			      SLICE("k:q{a%7Db}api")));
+}
+
 Test(keyspace, the_longest_key_fits)
 {
 	char key[1024], room[KEYSPACE_NAME_MAX], policy[65] = {0};

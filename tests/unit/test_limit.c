@@ -138,7 +138,8 @@ Test(limit, capacity_and_horizon)
 		.algorithm = ALGORITHM_GCRA, .limit = 3, .per_us = 7 * SECOND, .burst = 3};
 	cr_assert_eq(limit_init(&l), KOVA_OK);
 	cr_assert_eq(limit_horizon_us(&l), 7 * SECOND + 1, "the interval is rounded up");
-	l = (struct limit){.algorithm = ALGORITHM_CALENDAR, .limit = 3, .edges = {edge, 3}};
+	l = (struct limit){
+		.algorithm = ALGORITHM_CALENDAR, .limit = 3, .edges = {.edge_us = edge, .n = 3}};
 	cr_assert_eq(limit_init(&l), KOVA_OK);
 	cr_assert_eq(limit_capacity(&l), 3);
 	cr_assert_eq(limit_horizon_us(&l), 100);
