@@ -8,10 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/clock_offset.h"
 #include "core/duration.h"
 #include "io/conf_copy.h"
 #include "io/option_table.h"
 #include "io/policy_fields.h"
+#include "io/state_dir.h"
+#include "rule_set.h"
 
 enum { ROLLUP_MS_MIN = 100, ROLLUP_MS_MAX = 60000 };
 
@@ -19,7 +22,31 @@ struct coord_fields {
 	const char *node, *http;
 	struct kafka_fields kafka;
 	int64_t rollup; /* ms */
+	struct {
+		int64_t max_skew; /* ms */
+	} clock;
+	struct gossip_fields gossip;
+	const char *state_dir;
 	const json_t *regions, *policies;
+};
+
+static const struct conf_option clock_options[] = {
+	{.name = "max_skew",
+	 .type = CONF_DURATION,
+	 .at = 0,
+	 .fallback = "250ms",
+	 .min = CLOCK_SKEW_MIN_MS,
+	 .max = CLOCK_SKEW_MAX_MS,
+	 .text = "at least the greatest `max_skew` of any agent: by so much a region's clock may "
+		 "be "
+		 "off without anybody noticing"},
+};
+
+static const struct conf_table clock_table = {
+	.title = "`clock`",
+	.text = "How far clocks may differ.",
+	.options = clock_options,
+	.n_options = COUNT(clock_options),
 };
 
 static const struct conf_option coord_options[] = {
@@ -61,9 +88,24 @@ static const struct conf_option coord_options[] = {
 	 .form = "objects",
 	 .at = offsetof(struct coord_fields, policies),
 	 .text = "as the agents': the rollup says their limits"},
-	LATER("gossip"),
+	{.name = "gossip",
+	 .type = CONF_OBJECT,
+	 .at = offsetof(struct coord_fields, gossip),
+	 .table = &gossip_table,
+	 .text = "by which it agrees with the agents on policies and overrides, as one more node: "
+		 "its policies are writes like those of any other's file"},
+	{.name = "state_dir",
+	 .type = CONF_PATH,
+	 .at = offsetof(struct coord_fields, state_dir),
+	 .otherwise = "`$STATE_DIRECTORY`, else `$XDG_STATE_HOME/kova-coordinator`, else "
+		      "`~/.local/state/kova-coordinator`",
+	 .text = "where it keeps what came by gossip; not used without `gossip`"},
+	{.name = "clock",
+	 .type = CONF_OBJECT,
+	 .at = offsetof(struct coord_fields, clock),
+	 .table = &clock_table,
+	 .text = "how far clocks may differ"},
 	LATER("grant"),
-	LATER("clock"),
 };
 
 const struct conf_table coord_table = {
@@ -178,7 +220,95 @@ const struct coord_policy *coord_conf_policy(const struct coord_conf *conf, cons
 		       compare_policies);
 }
 
+static void add_errors(const struct conf_reader *r, struct buf *errors)
+{
+	char text[CONF_TEXT_MAX];
+
+	conf_reader_text(r, text, sizeof text);
+	buf_printf(errors, "%s\n", text);
+}
+
+kova_status coord_conf_read_policies(const struct coord_conf *conf, const json_t *list,
+				     struct coord_policy **ret_policies, size_t *ret_n,
+				     struct buf *ret_errors)
+{
+	struct coord_policy *policies = calloc(json_array_size(list) + 1, sizeof *policies);
+	bool no_memory = policies == NULL;
+	size_t n = 0;
+
+	(void)conf;
+	for (size_t i = 0; !no_memory && i < json_array_size(list); i++) {
+		struct conf_reader r = {0};
+		struct conf_copier c = {.r = &r};
+		struct coord_conf one = {0};
+		json_t *alone = json_pack("[O]", json_array_get(list, i));
+
+		no_memory = alone == NULL;
+		if (!no_memory)
+			policies_read(&c, alone, &one);
+		if (r.n_errors > 0)
+			add_errors(&r, ret_errors);
+		else if (one.n_policies > 0)
+			policies[n++] = one.policies[0];
+		no_memory |= c.no_memory;
+		free(one.policies);
+		json_decref(alone);
+	}
+	if (no_memory) {
+		free(policies);
+		return KOVA_ENOMEM;
+	}
+	qsort(policies, n, sizeof *policies, compare_policies);
+	*ret_policies = policies;
+	*ret_n = n;
+	return KOVA_OK;
+}
+
 /* ---- The whole ---- */
+
+static const struct conf_path gossip_path = {.key = "gossip"};
+
+/* As agents find theirs, beside it. */
+static char *find_state_dir(struct conf_copier *c, const char *said)
+{
+	char *path = NULL;
+
+	if (said != NULL)
+		return conf_copy_path(c, said);
+	kova_status status = state_dir_default("kova-coordinator", &path);
+
+	if (status == KOVA_ENOTFOUND)
+		conf_fail(c->r, NULL, NULL, CONF_AT_VALUE,
+			  "`state_dir` is missing, and there is no $STATE_DIRECTORY, "
+			  "$XDG_STATE_HOME or $HOME to find one");
+	c->no_memory |= status == KOVA_ENOMEM;
+	return path;
+}
+
+static void gossip_read(struct conf_copier *c, const struct coord_fields *f, bool given,
+			struct coord_conf *conf)
+{
+	gossip_section_check(c->r, &gossip_path, &f->gossip, NULL);
+	gossip_section_fill(c, &gossip_path, &f->gossip, given, &conf->gossip);
+	if (given)
+		conf->state_dir = find_state_dir(c, f->state_dir);
+	conf->policies_of_file =
+		f->policies != NULL ? json_incref((json_t *)(uintptr_t)f->policies) : json_array();
+	c->no_memory |= conf->policies_of_file == NULL;
+}
+
+/* With gossip they are checked as agents check theirs: those will get them. */
+static void rules_check(struct conf_copier *c, const struct coord_conf *conf)
+{
+	struct rule_set rules;
+	kova_status status = KOVA_ECONFIG;
+
+	if (conf->gossip.listen != NULL && c->r->n_errors == 0)
+		status = rule_set_read(c->r, conf->policies_of_file, NULL, &rules);
+	if (status == KOVA_OK)
+		rule_set_release(&rules);
+	c->no_memory |= status == KOVA_ENOMEM;
+}
 
 static char *host_name(struct conf_copier *c)
 {
@@ -201,8 +331,11 @@ static kova_status document_read(struct conf_reader *r, const struct conf_docume
 	ret_conf->node = f.node != NULL ? conf_copy(&c, f.node) : host_name(&c);
 	ret_conf->http = conf_copy(&c, f.http);
 	ret_conf->rollup_ms = (uint64_t)f.rollup;
+	ret_conf->max_skew_us = (uint64_t)f.clock.max_skew * 1000;
 	kafka_conf_fill(&c, &kafka_path, &f.kafka, &ret_conf->kafka);
+	gossip_read(&c, &f, json_object_get(d->root, "gossip") != NULL, ret_conf);
 	policies_read(&c, f.policies, ret_conf);
+	rules_check(&c, ret_conf);
 	if (c.no_memory)
 		return KOVA_ENOMEM;
 	return r->n_errors > 0 ? KOVA_ECONFIG : KOVA_OK;
@@ -223,6 +356,9 @@ kova_status coord_conf_load(const char *path, struct coord_conf *ret_conf, struc
 void coord_conf_release(struct coord_conf *conf)
 {
 	kafka_conf_release(&conf->kafka);
+	gossip_section_release(&conf->gossip);
+	json_decref(conf->policies_of_file);
+	free(conf->state_dir);
 	free(conf->node);
 	free(conf->http);
 	free(conf->policies);

@@ -7,6 +7,7 @@
 #include "core/name.h"
 #include "core/status.h"
 #include "io/conf.h"
+#include "io/gossip_section.h"
 #include "io/kafka_conf.h"
 
 /* What a row of the rollup says of a policy. */
@@ -22,6 +23,10 @@ struct coord_conf {
 	char *http; /* "host:port" or "[v6]:port"; NULL: off */
 	struct kafka_conf kafka;
 	uint64_t rollup_ms;
+	uint64_t max_skew_us;
+	struct gossip_section gossip;
+	char *state_dir;               /* NULL without gossip */
+	json_t *policies_of_file;      /* an array: as the file has them */
 	struct coord_policy *policies; /* in the bytewise order of their names */
 	size_t n_policies;
 };
@@ -32,6 +37,15 @@ extern const struct conf_table coord_table;
 KOVA_MUST_CHECK kova_status coord_conf_load(const char *path, struct coord_conf *ret_conf,
 					    struct buf *ret_errors);
 void coord_conf_release(struct coord_conf *conf);
+
+/*
+ * The policies of `list` as a coordinator of this configuration has them: *ret_policies is owned, in the bytewise order of names. What
+ * can't be here is left out, and *ret_errors has a line for each. KOVA_ENOMEM.
+ */
+KOVA_MUST_CHECK kova_status coord_conf_read_policies(const struct coord_conf *conf,
+						     const json_t *list,
+						     struct coord_policy **ret_policies,
+						     size_t *ret_n, struct buf *ret_errors);
 
 /* NULL: there is none of this name. */
 const struct coord_policy *coord_conf_policy(const struct coord_conf *conf, const char *name);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "coord_gossip.h"
 #include "http.h"
 #include "session.h"
 #include "share.h"
@@ -51,6 +52,7 @@ static void on_ended(struct message *m)
 
 	uv_thread_join(&c->thread);
 	http_front_close(c->http);
+	coord_gossip_close(c->share.gossip);
 	for (int i = 0; i < SIGNALS; i++)
 		uv_close((uv_handle_t *)&c->signals[i], NULL);
 	uv_close((uv_handle_t *)&c->log_timer, NULL);
@@ -72,13 +74,50 @@ static void warn_of_restart(const struct coord_conf *was, const struct coord_con
 	} parts[] = {{"node", !same(was->node, is->node)},
 		     {"http", !same(was->http, is->http)},
 		     {"rollup", was->rollup_ms != is->rollup_ms},
-		     {"kafka", !same(was->kafka.bootstrap, is->kafka.bootstrap)}};
+		     {"kafka", !same(was->kafka.bootstrap, is->kafka.bootstrap)},
+		     {"gossip.listen", !same(was->gossip.listen, is->gossip.listen)},
+		     {"gossip.advertise", !same(was->gossip.advertise, is->gossip.advertise)},
+		     {"state_dir", !same(was->state_dir, is->state_dir)},
+		     {"clock", was->max_skew_us != is->max_skew_us}};
 
 	for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
 		if (parts[i].differs)
 			log_event(LOG_WARN, "needs_restart",
 				  "this is in force after a restart only",
 				  LOG_TEXT_FIELD("option", parts[i].name));
+}
+
+/* The policies that gossip has agreed on take the place of the file's. */
+static void use_agreed(struct coordinator *c, struct coord_conf *conf)
+{
+	json_t *list = coord_gossip_policies(c->share.gossip);
+	struct coord_policy *policies = NULL;
+	struct buf errors = {0};
+	size_t n = 0;
+
+	if (list == NULL ||
+	    coord_conf_read_policies(conf, list, &policies, &n, &errors) != KOVA_OK) {
+		log_event(LOG_ERROR, "policies_not_read", "the policies stay as they were",
+			  LOG_TEXT_FIELD("why", kova_status_text(KOVA_ENOMEM)));
+	} else {
+		struct coord_policy *was = conf->policies;
+
+		pthread_mutex_lock(&c->share.lock);
+		conf->policies = policies;
+		conf->n_policies = n;
+		pthread_mutex_unlock(&c->share.lock);
+		free(was);
+	}
+	log_lines("policy_left_out", &errors);
+	buf_release(&errors);
+	json_decref(list);
+}
+
+static void on_agreed(void *data)
+{
+	struct coordinator *c = data;
+
+	use_agreed(c, c->conf);
 }
 
 static void reload(struct coordinator *c)
@@ -93,6 +132,8 @@ static void reload(struct coordinator *c)
 		return;
 	}
 	warn_of_restart(&c->first, conf);
+	if (c->share.gossip != NULL)
+		use_agreed(c, conf);
 	pthread_mutex_lock(&c->share.lock);
 	c->share.conf = c->conf = conf;
 	pthread_mutex_unlock(&c->share.lock);
@@ -100,8 +141,11 @@ static void reload(struct coordinator *c)
 		coord_conf_release(was);
 		free(was);
 	}
-	log_event(LOG_INFO, "reloaded", "the policies of the file are in force",
-		  LOG_INT_FIELD("policies", (int64_t)conf->n_policies));
+	if (c->share.gossip != NULL)
+		coord_gossip_reload(c->share.gossip, conf);
+	else
+		log_event(LOG_INFO, "reloaded", "the policies of the file are in force",
+			  LOG_INT_FIELD("policies", (int64_t)conf->n_policies));
 }
 
 static void on_signal(uv_signal_t *signal, int number)
@@ -129,6 +173,21 @@ static kova_status cannot_start(const char *what, const char *why)
 	return KOVA_EIO;
 }
 
+static kova_status start_gossip(struct coordinator *c)
+{
+	struct buf error = {0};
+
+	if (c->conf->gossip.listen == NULL)
+		return KOVA_OK;
+	c->share.gossip = coord_gossip_start(&c->loop, c->conf, on_agreed, c, &error);
+	if (c->share.gossip != NULL)
+		use_agreed(c, c->conf);
+	else
+		log_lines("cannot_start", &error);
+	buf_release(&error);
+	return c->share.gossip != NULL ? KOVA_OK : KOVA_EIO;
+}
+
 /* Without a thread there is nothing to wait for. */
 static kova_status start(struct coordinator *c)
 {
@@ -145,11 +204,13 @@ static kova_status start(struct coordinator *c)
 		}
 	}
 	buf_release(&error);
-	if (status == KOVA_OK && uv_thread_create(&c->thread, on_thread, &c->share) != 0) {
-		http_front_close(c->http);
+	if (status == KOVA_OK)
+		status = start_gossip(c);
+	if (status == KOVA_OK && uv_thread_create(&c->thread, on_thread, &c->share) != 0)
 		status = cannot_start("there can be no thread", "out of memory");
-	}
 	if (status != KOVA_OK) {
+		http_front_close(c->http);
+		coord_gossip_close(c->share.gossip);
 		mailbox_close(&c->share.box, NULL, NULL);
 		return status;
 	}

@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "coord_gossip.h"
 #include "core/version.h"
+#include "io/buf_json.h"
 #include "io/conf.h"
 #include "io/http_server.h"
 #include "io/log.h"
@@ -100,16 +102,40 @@ static void collect(struct metrics_writer *w, const void *data)
 	metrics_numbers(w, numbers, sizeof numbers / sizeof numbers[0]);
 }
 
+struct numbers {
+	struct coord_numbers work;
+	struct gossip_numbers gossip;
+};
+
+static void collect_work(struct metrics_writer *w, const void *data)
+{
+	collect(w, &((const struct numbers *)data)->work);
+}
+
+static void collect_gossip(struct metrics_writer *w, const void *data)
+{
+	const struct gossip_numbers *g = &((const struct numbers *)data)->gossip;
+
+	gossip_numbers_write(w, g);
+	if (!g->on)
+		return;
+	metrics_family(w, "kova_clock_skew_seconds", METRIC_GAUGE, "seconds",
+		       "What another's clock is ahead of this node's.");
+	gossip_numbers_write_skews(w, g);
+}
+
 static void answer_metrics(struct http_exchange *x, const struct http_request *r,
 			   struct coord_share *share)
 {
-	static metrics_collector *const collectors[] = {collect};
-	const struct coord_numbers n = numbers_of(share);
+	static metrics_collector *const collectors[] = {collect_work, collect_gossip};
+	struct numbers n = {.work = numbers_of(share)};
 	bool open = http_request_accepts(r, SLICE("application"), SLICE("openmetrics-text")) >=
 		    http_request_accepts(r, SLICE("text"), SLICE("plain"));
 	struct buf body = {0};
 
-	metrics_write(&body, open, collectors, 1, &n);
+	if (share->gossip != NULL)
+		gossip_service_numbers(coord_gossip_service(share->gossip), &n.gossip);
+	metrics_write(&body, open, collectors, sizeof collectors / sizeof collectors[0], &n);
 	answer(x, 200, open ? METRICS_OPENMETRICS : METRICS_TEXT, &body);
 }
 
@@ -127,13 +153,32 @@ static void answer_ready(struct http_exchange *x, struct coord_share *share)
 	answer(x, ready ? 200 : 503, "application/json", &body);
 }
 
+static const char nothing_else[] = "there is nothing but GET /healthz /readyz /metrics /v1/members";
+
+static void answer_members(struct http_exchange *x, struct coord_share *share)
+{
+	struct buf body = {0};
+	json_t *members = NULL;
+
+	if (share->gossip == NULL) {
+		answer_problem(x, 404, "there is no `gossip` in the configuration");
+		return;
+	}
+	members = gossip_service_members(coord_gossip_service(share->gossip));
+	buf_add_json(&body, members, JSON_COMPACT);
+	buf_add_text(&body, "\n");
+	body.failed |= members == NULL;
+	json_decref(members);
+	answer(x, 200, "application/json", &body);
+}
+
 static void on_request(struct http_exchange *x, const struct http_request *r)
 {
 	struct http_conn *c = http_exchange_data(x);
 	struct buf body = {0};
 
 	if (r->method != METHOD_GET && r->method != METHOD_HEAD) {
-		answer_problem(x, 405, "there is nothing but GET /healthz /readyz /metrics");
+		answer_problem(x, 405, nothing_else);
 	} else if (slice_equal(r->path, SLICE("/healthz"))) {
 		buf_add_text(&body, "{\"status\":\"ok\"}\n");
 		answer(x, 200, "application/json", &body);
@@ -141,8 +186,10 @@ static void on_request(struct http_exchange *x, const struct http_request *r)
 		answer_ready(x, c->front->share);
 	} else if (slice_equal(r->path, SLICE("/metrics"))) {
 		answer_metrics(x, r, c->front->share);
+	} else if (slice_equal(r->path, SLICE("/v1/members"))) {
+		answer_members(x, c->front->share);
 	} else {
-		answer_problem(x, 404, "there is nothing but GET /healthz /readyz /metrics");
+		answer_problem(x, 404, nothing_else);
 	}
 }
 

@@ -20,6 +20,7 @@ struct coord_share {
 	const struct coord_conf *first; /* of the start: node, Kafka, interval */
 	const struct coord_conf *conf;  /* under the lock: the policies in force; the loop's */
 	struct coord_numbers numbers;   /* under the lock; the thread's */
+	struct coord_gossip *gossip;    /* the loop's, set before the thread begins; NULL: none */
 	atomic_bool stop;
 	struct mailbox box; /* the loop's */
 	struct message ended;

@@ -14,7 +14,6 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "agent_gossip.h"
 #include "agent_run.h"
@@ -28,6 +27,7 @@
 #include "front_resp.h"
 #include "io/log.h"
 #include "io/redis_child.h"
+#include "io/state_dir.h"
 #include "listener.h"
 #include "policy_stats.h"
 #include "publisher.h"
@@ -550,23 +550,6 @@ static void start_store(struct agent_life *l)
 		     "see the lines before");
 }
 
-/* As `mkdir -p`, the last part readable by us only. */
-static bool make_state_dir(const char *path)
-{
-	char *copy = strdup(path);
-	bool made = copy != NULL;
-
-	for (char *slash = copy; made && (slash = strchr(slash + 1, '/')) != NULL;) {
-		*slash = '\0';
-		made = mkdir(copy, 0755) == 0 || errno == EEXIST;
-		*slash = '/';
-	}
-	if (made)
-		made = mkdir(path, 0700) == 0 || errno == EEXIST;
-	free(copy);
-	return made;
-}
-
 static bool load(struct agent_life *l)
 {
 	struct buf errors = {0};
@@ -628,7 +611,7 @@ static void start(struct agent_life *l)
 	const struct edge_conf *conf = &l->conf;
 	struct control_error error;
 
-	if (!make_state_dir(conf->state_dir)) {
+	if (!state_dir_make(conf->state_dir)) {
 		fail(l, KOVA_EIO, "the state directory can't be made", strerror(errno));
 		return;
 	}

@@ -131,22 +131,26 @@ static json_t *change_json(const struct control_written *w)
 	rfc3339_write((int64_t)hlc_ms(item->version), at);
 	json_t *change = json_pack(
 		"{s:I,s:s,s:s,s:o,s:o,s:o,s:o,s:o}", "version", (json_int_t)item->version, "at", at,
-		"kind", kind == CONTROL_POLICY ? "policy" : "override", "name",
-		json_stringn(name.ptr, name.len), "who", json_stringn(item->who.ptr, item->who.len),
-		"node", json_stringn(item->writer.ptr, item->writer.len), "before",
+		"kind", control_kind_name(kind), "name", json_stringn(name.ptr, name.len), "who",
+		json_stringn(item->who.ptr, item->who.len), "node",
+		json_stringn(item->writer.ptr, item->writer.len), "before",
 		text_json(w->was != NULL ? w->was->text : (struct slice){0}), "after",
 		text_json(item->text));
 
 	if (kind != CONTROL_POLICY && change != NULL)
-		json_object_set_new(change, kind == CONTROL_KEY ? "key" : "prefix",
+		json_object_set_new(change, control_kind_member(kind),
 				    json_stringn_nocheck(key.ptr, key.len));
 	return change;
 }
 
-/* What changes nothing but the stamp is no change; nor is what a fresh node finds in its file. */
+/*
+ * What changes nothing but the stamp is no change; nor is what a fresh node finds in its file. Weights are left out: coordinators
+ * write them all the time, and would push out what people did.
+ */
 static bool is_change(const struct control_written *w)
 {
-	if (w->item == NULL || w->item->version == 0 || !control_id_is_known(w->item->id))
+	if (w->item == NULL || w->item->version == 0 || !control_id_is_known(w->item->id) ||
+	    control_item_kind(w->item) == CONTROL_WEIGHTS)
 		return false;
 	return !slice_equal(w->item->text, w->was != NULL ? w->was->text : (struct slice){0});
 }

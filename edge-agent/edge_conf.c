@@ -13,6 +13,7 @@
 #include "auth.h"
 #include "core/redis_url.h"
 #include "edge_fields.h"
+#include "io/state_dir.h"
 #include "listener.h"
 #include "redis_section.h"
 #include "rule_set.h"
@@ -61,7 +62,7 @@ static void fields_check(struct conf_reader *r, const struct edge_fields *f, con
 	unix_check(r, f->listen.unix_path);
 	redis_section_check(r, &redis_path, &f->redis);
 	kafka_conf_check(r, &kafka_path, &f->kafka, json_object_get(root, "kafka") != NULL);
-	gossip_section_check(r, &gossip_path, &f->gossip, f->insecure);
+	gossip_section_check(r, &gossip_path, &f->gossip, &f->insecure);
 }
 
 /* The tokens are read again when they are put in force; here, so that a check finds what is wrong. */
@@ -90,29 +91,17 @@ static char *host_name(struct conf_copier *c)
 	return conf_copy(c, name);
 }
 
-/* By the XDG base directory specification; systemd's $STATE_DIRECTORY may name several: the first. */
 static char *default_state_dir(struct conf_copier *c)
 {
-	const char *systemd = getenv("STATE_DIRECTORY"), *xdg = getenv("XDG_STATE_HOME");
-	const char *home = getenv("HOME");
 	char *path = NULL;
-	int n = 0;
+	kova_status status = state_dir_default("kova", &path);
 
-	if (systemd != NULL && systemd[0] == '/')
-		n = asprintf(&path, "%.*s", (int)strcspn(systemd, ":"), systemd);
-	else if (xdg != NULL && xdg[0] == '/')
-		n = asprintf(&path, "%s/kova", xdg);
-	else if (home != NULL && home[0] == '/')
-		n = asprintf(&path, "%s/.local/state/kova", home);
-	else
+	if (status == KOVA_ENOTFOUND)
 		conf_fail(c->r, NULL, NULL, CONF_AT_VALUE,
 			  "`state_dir` is missing, and there is no $STATE_DIRECTORY, "
 			  "$XDG_STATE_HOME or "
 			  "$HOME to find one");
-	if (n < 0) {
-		c->no_memory = true;
-		return NULL;
-	}
+	c->no_memory |= status == KOVA_ENOMEM;
 	return path;
 }
 

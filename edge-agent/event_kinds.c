@@ -62,8 +62,8 @@ void event_config(const struct control_write *w, void *agent)
 				   "after", item_of(w->after));
 
 	set_text(fields, "name", w->policy);
-	set_text(fields, "key", w->key);
-	set_text(fields, "prefix", w->prefix);
+	if (w->member != NULL)
+		set_text(fields, w->member, w->key);
 	set_text(fields, "who", w->who);
 	event_publish(agent, "config_changed", fields);
 }

@@ -243,40 +243,12 @@ static void collect_clock(struct metrics_writer *w, const void *totals)
 		if (t->skew[i].known)
 			metrics_sample(w, &label, 1, (double)t->skew[i].us / 1e6);
 	}
-	for (unsigned i = 0; i < t->gossip.n_peers; i++) {
-		const struct metric_label label = {"peer", t->gossip.peers[i].name};
-
-		metrics_sample(w, &label, 1, t->gossip.peers[i].skew_s);
-	}
+	gossip_numbers_write_skews(w, &t->gossip);
 }
 
 static void collect_gossip(struct metrics_writer *w, const void *totals)
 {
-	const struct gossip_numbers *g = &((const struct ops_totals *)totals)->gossip;
-	const struct {
-		const char *state;
-		uint64_t n;
-	} members[] = {{"alive", g->alive}, {"suspect", g->suspect}, {"dead", g->dead}};
-
-	if (!g->on)
-		return;
-	metrics_family(w, "kova_gossip_rejected", METRIC_COUNTER, NULL,
-		       "Datagrams, streams and items that were refused.");
-	for (unsigned i = 0; i < GOSSIP_REJECTED_REASONS; i++) {
-		const struct metric_label label = {
-			"reason", gossip_rejection_label((enum gossip_rejection)i)};
-
-		metrics_sample(w, &label, 1, (double)g->rejected[i]);
-	}
-	metrics_family(w, "kova_gossip_members", METRIC_GAUGE, NULL,
-		       "Nodes that gossip, this one included.");
-	for (unsigned i = 0; i < 3; i++) {
-		const struct metric_label label = {"state", members[i].state};
-
-		metrics_sample(w, &label, 1, (double)members[i].n);
-	}
-	metrics_number(w, "kova_gossip_items", METRIC_GAUGE, NULL,
-		       "Policies, overrides and deletions that are known.", (double)g->items);
+	gossip_numbers_write(w, &((const struct ops_totals *)totals)->gossip);
 }
 
 static void collect_latency(struct metrics_writer *w, const void *totals)

@@ -14,6 +14,7 @@
 #include "core/name.h"
 #include "core/request_bounds.h"
 #include "io/log.h"
+#include "weights.h"
 
 static kova_status fail(struct control_error *e, kova_status status, const char *text)
 {
@@ -137,10 +138,10 @@ static void tell_of_write(const struct control *c, const struct control_item *be
 	struct slice policy = slice_cut(&key, '\0');
 	enum control_kind kind = control_item_kind(after);
 	const struct control_write w = {
-		.kind = kind == CONTROL_POLICY ? "policy" : "override",
+		.kind = control_kind_name(kind),
 		.policy = policy,
-		.key = kind == CONTROL_KEY ? key : (struct slice){0},
-		.prefix = kind == CONTROL_PREFIX ? key : (struct slice){0},
+		.member = control_kind_member(kind),
+		.key = key,
 		.who = after->who,
 		.before = before != NULL ? before->text : (struct slice){0},
 		.after = after->text,
@@ -613,7 +614,52 @@ kova_status control_delete_override(struct control *c, struct slice policy, stru
 	return delete_item(c, &id, who, ret_error);
 }
 
+kova_status control_put_weights(struct control *c, const json_t *value, const char *who,
+				struct control_error *ret_error)
+{
+	struct conf_reader r = {0};
+	struct control_id id;
+
+	if (!weights_are_valid(&r, value))
+		return fail_reader(&r, ret_error);
+	if (!control_id_of_json(value, &id))
+		return fail(ret_error, KOVA_ECONFIG, "`policy` must be a name");
+	char *text = control_item_text(value);
+
+	if (text == NULL)
+		return fail_memory(ret_error);
+	struct control_item_parts parts = {.id = {id.bytes, id.len}, .text = slice_of(text)};
+	const struct control_item *known = control_state_find(c->state, parts.id);
+	kova_status status = KOVA_OK;
+
+	if (parts.text.len > GOSSIP_VALUE_MAX)
+		status = fail(ret_error, KOVA_ERANGE, "weights may have 1 MiB of JSON at most");
+	else if (known == NULL || !slice_equal(known->text, parts.text))
+		status = change(c, &parts, who, ret_error);
+	free(text);
+	return status;
+}
+
 /* ---- What is there ---- */
+
+json_t *control_policies_in_force(const struct control *c)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < c->state->n_items; i++) {
+		const struct control_item *item = c->state->items[i];
+		struct slice text = item->unread ? item->in_force : item->text;
+
+		if (item->policy == NULL)
+			continue;
+		if (json_array_append_new(
+			    list, json_loadb(text.ptr, text.len, JSON_ALLOW_NUL, NULL)) != 0) {
+			json_decref(list);
+			return NULL;
+		}
+	}
+	return list;
+}
 
 static json_t *item_json(const struct control_item *item)
 {
@@ -628,7 +674,7 @@ static json_t *item_json(const struct control_item *item)
 	return json;
 }
 
-static json_t *list_items(const struct control *c, const char *name, bool policies)
+static json_t *list_items(const struct control *c, const char *name, const char *kind)
 {
 	const struct control_state *s = c->state;
 	json_t *list = json_array();
@@ -637,7 +683,7 @@ static json_t *list_items(const struct control *c, const char *name, bool polici
 		const struct control_item *item = s->items[i];
 
 		if (control_item_is_deleted(item) || item->unread ||
-		    (control_item_kind(item) == CONTROL_POLICY) != policies)
+		    strcmp(control_kind_name(control_item_kind(item)), kind) != 0)
 			continue;
 		if (json_array_append_new(list, item_json(item)) != 0) {
 			json_decref(list);
@@ -649,10 +695,10 @@ static json_t *list_items(const struct control *c, const char *name, bool polici
 
 json_t *control_policies(const struct control *c)
 {
-	return list_items(c, "policies", true);
+	return list_items(c, "policies", "policy");
 }
 
 json_t *control_overrides(const struct control *c)
 {
-	return list_items(c, "overrides", false);
+	return list_items(c, "overrides", "override");
 }

@@ -56,9 +56,10 @@ void control_on_change(struct control *c, void (*changed)(void *data), void *dat
 
 /* A change that administration or a reload made here, in force now. */
 struct control_write {
-	const char *kind;         /* "policy", "override" */
-	struct slice policy;      /* its name, or that of the override's policy */
-	struct slice key, prefix; /* of an override, one of them; else empty */
+	const char *kind;    /* "policy", "override", "weights" */
+	struct slice policy; /* its name, or that of the policy it is about */
+	const char *member;  /* of others than policies: "key", "prefix" or "parent", ... */
+	struct slice key;    /* ... and what that is; else NULL and empty */
 	struct slice who;
 	struct slice before, after; /* JSON; empty: there was none, it was deleted */
 };
@@ -123,6 +124,16 @@ KOVA_MUST_CHECK kova_status control_delete_override(struct control *c, struct sl
 						    struct slice key, struct slice prefix,
 						    const char *who,
 						    struct control_error *ret_error);
+
+/*
+ * Weights (weights.h) of `value` by `who`. Nothing happens where the same is said already. As above; KOVA_ERANGE: more than an item
+ * may have.
+ */
+KOVA_MUST_CHECK kova_status control_put_weights(struct control *c, const json_t *value,
+						const char *who, struct control_error *ret_error);
+
+/* The policies in force, each as a file says it: a new reference to an array; NULL: out of memory. */
+json_t *control_policies_in_force(const struct control *c);
 
 /* New references: {"policies":[…]} and {"overrides":[…]} each item with "version" and "who". */
 json_t *control_policies(const struct control *c);

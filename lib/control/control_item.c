@@ -6,6 +6,7 @@
 #include "core/hash.h"
 #include "core/name.h"
 #include "io/buf_json.h"
+#include "weights.h"
 
 void control_id_set(struct control_id *id, enum control_kind kind, struct slice policy,
 		    struct slice key)
@@ -171,19 +172,23 @@ static struct slice string_member(const json_t *object, const char *name)
 bool control_id_of_json(const json_t *value, struct control_id *ret_id)
 {
 	struct slice name = string_member(value, "name"), policy = string_member(value, "policy");
-	struct slice key = string_member(value, "key"), prefix = string_member(value, "prefix");
+	static const enum control_kind kinds[] = {CONTROL_KEY, CONTROL_PREFIX, CONTROL_WEIGHTS};
 
 	if (name.ptr != NULL && name_is_valid(name)) {
 		control_id_set(ret_id, CONTROL_POLICY, name, (struct slice){0});
 		return true;
 	}
-	struct slice which = key.ptr != NULL ? key : prefix;
+	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+		struct slice which = string_member(value, control_kind_member(kinds[i]));
 
-	if (policy.ptr == NULL || !name_is_valid(policy) || which.ptr == NULL ||
-	    which.len > REQUEST_KEY_MAX)
-		return false;
-	control_id_set(ret_id, key.ptr != NULL ? CONTROL_KEY : CONTROL_PREFIX, policy, which);
-	return true;
+		if (which.ptr == NULL)
+			continue;
+		if (policy.ptr == NULL || !name_is_valid(policy) || which.len > REQUEST_KEY_MAX)
+			return false;
+		control_id_set(ret_id, kinds[i], policy, which);
+		return true;
+	}
+	return false;
 }
 
 kova_status control_rule_read(const json_t *value, enum control_kind kind,
@@ -191,6 +196,8 @@ kova_status control_rule_read(const json_t *value, enum control_kind kind,
 {
 	struct conf_reader r = {0};
 
+	if (kind == CONTROL_WEIGHTS)
+		return weights_are_valid(&r, value) ? KOVA_OK : KOVA_ECONFIG;
 	if (kind == CONTROL_POLICY)
 		parts->policy = policy_rule_read(&r, NULL, value);
 	else
@@ -198,6 +205,32 @@ kova_status control_rule_read(const json_t *value, enum control_kind kind,
 	if (parts->policy != NULL || parts->override != NULL)
 		return KOVA_OK;
 	return r.n_errors > 0 ? KOVA_ECONFIG : KOVA_ENOMEM;
+}
+
+const char *control_kind_name(enum control_kind kind)
+{
+	switch (kind) {
+	case CONTROL_POLICY:
+		return "policy";
+	case CONTROL_WEIGHTS:
+		return "weights";
+	default:
+		return "override";
+	}
+}
+
+const char *control_kind_member(enum control_kind kind)
+{
+	switch (kind) {
+	case CONTROL_KEY:
+		return "key";
+	case CONTROL_PREFIX:
+		return "prefix";
+	case CONTROL_WEIGHTS:
+		return "parent";
+	default:
+		return NULL;
+	}
 }
 
 bool control_id_is_known(struct slice id)
@@ -208,7 +241,7 @@ bool control_id_is_known(struct slice id)
 		return false;
 	if (id.ptr[0] == CONTROL_POLICY)
 		return name_is_valid(rest);
-	if ((id.ptr[0] != CONTROL_KEY && id.ptr[0] != CONTROL_PREFIX) ||
+	if (control_kind_member((enum control_kind)id.ptr[0]) == NULL ||
 	    slice_index(rest, '\0') == rest.len)
 		return false;
 	return name_is_valid(slice_cut(&rest, '\0')) && rest.len <= REQUEST_KEY_MAX;

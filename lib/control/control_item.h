@@ -1,5 +1,5 @@
 /*
- * One thing that the control plane knows: a policy or an override, or that one was deleted. Immutable and
+ * One thing that the control plane knows: a policy, an override or weights, or that one was deleted. Immutable and
  * reference-counted (by any thread): states share their items.
  */
 #pragma once
@@ -13,11 +13,16 @@
 #include "core/request_bounds.h"
 #include "policy_rule.h"
 
-enum control_kind { CONTROL_POLICY = 'p', CONTROL_KEY = 'k', CONTROL_PREFIX = 'x' };
+enum control_kind {
+	CONTROL_POLICY = 'p',
+	CONTROL_KEY = 'k',
+	CONTROL_PREFIX = 'x',
+	CONTROL_WEIGHTS = 'w',
+};
 
 enum { CONTROL_ID_MAX = 1 + NAME_BYTES_MAX + 1 + REQUEST_KEY_MAX, CONTROL_WHO_MAX = 128 };
 
-/* What the item is about: kind byte, then a policy's name, or an override's policy, NUL, key or prefix. */
+/* What the item is about: kind byte, then a policy's name; else the policy, NUL, and the key, prefix or parent's path. */
 struct control_id {
 	size_t len;
 	char bytes[CONTROL_ID_MAX];
@@ -92,9 +97,12 @@ char *control_item_text(const json_t *value);
 
 /* Whether it is an id of this version's kinds. */
 bool control_id_is_known(struct slice id);
+/* "policy", "override", "weights"; and what an item of the kind names beside its policy: "key", "prefix", "parent", NULL for a policy. */
+const char *control_kind_name(enum control_kind kind);
+const char *control_kind_member(enum control_kind kind);
 /* The id that `value` (a whole item, or of a deleted one its names) says. */
 bool control_id_of_json(const json_t *value, struct control_id *ret_id);
-/* Compiles `value` into the rule of its kind. KOVA_ECONFIG: what this version does not accept; KOVA_ENOMEM. */
+/* Compiles `value` into the rule of its kind; of weights there is none. KOVA_ECONFIG: what this version does not accept; KOVA_ENOMEM. */
 KOVA_MUST_CHECK kova_status control_rule_read(const json_t *value, enum control_kind kind,
 					      struct control_item_parts *parts);
 /* The id of an override or of a policy. */

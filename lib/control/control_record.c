@@ -59,7 +59,7 @@ static void add_id(struct buf *out, const struct control_item *item)
 	buf_add_text(out, kind == CONTROL_POLICY ? "{\"name\":" : "{\"policy\":");
 	add_json_string(out, (struct slice){id.ptr, policy});
 	if (kind != CONTROL_POLICY) {
-		buf_add_text(out, kind == CONTROL_KEY ? ",\"key\":" : ",\"prefix\":");
+		buf_printf(out, ",\"%s\":", control_kind_member(kind));
 		add_json_string(out, (struct slice){id.ptr + policy + 1, id.len - policy - 1});
 	}
 	buf_add_text(out, "}");

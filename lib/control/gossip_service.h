@@ -10,6 +10,7 @@
 
 #include "io/gossip_section.h"
 #include "io/gossip_udp.h"
+#include "io/metrics.h"
 
 struct control;
 struct gossip_service;
@@ -66,3 +67,7 @@ struct gossip_numbers {
 	} peers[GOSSIP_PEERS_TOLD];
 };
 void gossip_service_numbers(const struct gossip_service *s, struct gossip_numbers *ret_numbers);
+
+/* The families of metrics about them; nothing when it is off. And the samples of the peers' skews, of a family that is begun. */
+void gossip_numbers_write(struct metrics_writer *w, const struct gossip_numbers *g);
+void gossip_numbers_write_skews(struct metrics_writer *w, const struct gossip_numbers *g);

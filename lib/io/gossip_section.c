@@ -28,7 +28,7 @@ static const struct conf_option options[] = {
 	{.name = "secret_file",
 	 .type = CONF_PATH,
 	 .at = offsetof(struct gossip_fields, secret_file),
-	 .otherwise = "none: only on loopback, or with `insecure`",
+	 .otherwise = "none: only on loopback, or with an agent's `insecure`",
 	 .text = "secrets that all nodes share, one a line, 16 to 256 bytes; `#` begins a comment. "
 		 "The first signs, all verify"},
 };
@@ -48,7 +48,7 @@ static bool is_loopback(struct slice host)
 }
 
 void gossip_section_check(struct conf_reader *r, const struct conf_path *object,
-			  const struct gossip_fields *f, bool insecure)
+			  const struct gossip_fields *f, const bool *insecure)
 {
 	struct slice host;
 	uint16_t port;
@@ -57,10 +57,11 @@ void gossip_section_check(struct conf_reader *r, const struct conf_path *object,
 		if (!conf_host_is_ip(host) && !slice_equal(host, SLICE("localhost")))
 			conf_fail(r, object, "listen", CONF_AT_VALUE,
 				  "`listen` must begin with an IP address or `localhost`");
-		else if (!is_loopback(host) && f->secret_file == NULL && !insecure)
+		else if (!is_loopback(host) && f->secret_file == NULL &&
+			 (insecure == NULL || !*insecure))
 			conf_fail(r, object, "listen", CONF_AT_VALUE,
-				  "`listen` is beyond loopback: that needs a `secret_file`, or "
-				  "`\"insecure\": true`");
+				  "`listen` is beyond loopback: that needs a `secret_file`%s",
+				  insecure != NULL ? ", or `\"insecure\": true`" : "");
 	}
 	if (f->advertise != NULL && conf_address_parse(f->advertise, &host, &port) &&
 	    (!conf_host_is_ip(host) || port == 0))

@@ -21,9 +21,9 @@ struct gossip_section {
 	size_t n_seeds;
 };
 
-/* Whether what is there goes together. `object` is the path of `gossip`; `insecure`: it may do without a secret anywhere. */
+/* Whether what is there goes together. `object` is the path of `gossip`; *insecure: it may do without a secret anywhere; NULL: there is no such option. */
 void gossip_section_check(struct conf_reader *r, const struct conf_path *object,
-			  const struct gossip_fields *f, bool insecure);
+			  const struct gossip_fields *f, const bool *insecure);
 /* `given`: the object is there; else *ret_conf stays empty. */
 void gossip_section_fill(struct conf_copier *c, const struct conf_path *object,
 			 const struct gossip_fields *f, bool given,

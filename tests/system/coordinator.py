@@ -17,7 +17,7 @@ LEDGER, ROLLUP = "kova.ledger.v1", "kova.rollup.v1"
 class Coordinator(harness.Process):
     """With `config` (a dict) on a free port."""
 
-    def __init__(self, directory, config, options=()):
+    def __init__(self, directory, config, options=(), env=None):
         self.directory = directory
         self.config_path = os.path.join(directory, "coordinator.json")
         config = dict(config)
@@ -26,7 +26,7 @@ class Coordinator(harness.Process):
         self.http_address = (host, int(port))
         self.write_config(config)
         super().__init__([harness.program("kova-coordinator"), "--config", self.config_path, *options],
-                         os.path.join(directory, "coordinator.log"))
+                         os.path.join(directory, "coordinator.log"), env=env)
 
     def write_config(self, config):
         with open(self.config_path + ".new", "w", encoding="utf-8") as file:

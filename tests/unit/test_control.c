@@ -576,3 +576,89 @@ Test(control, what_is_not_understood_is_kept_and_leaves_alone_what_is_in_force)
 	cr_expect_eq(limit_of(c, "p"), 9, "a later one that is understood");
 	control_free(c);
 }
+
+static kova_status put_weights(struct control *c, const char *json)
+{
+	struct control_error error = {""};
+	json_t *value = json_loads(json, JSON_DECODE_ANY, NULL);
+	kova_status status = control_put_weights(c, value, "coordinator", &error);
+
+	json_decref(value);
+	cr_expect((status == KOVA_OK) == (error.text[0] == '\0'), "%s", error.text);
+	return status;
+}
+
+static bool has_weights(struct control *c, const char *parent, const char *text)
+{
+	struct control_state *state = control_snapshot(c);
+	struct control_id id;
+
+	control_id_set(&id, CONTROL_WEIGHTS, SLICE("p"), slice_of(parent));
+	const struct control_item *item =
+		control_state_find(state, (struct slice){id.bytes, id.len});
+	bool has = item != NULL && !item->unread && slice_equal(item->text, slice_of(text)) &&
+		   slice_equal(item->who, SLICE("coordinator"));
+
+	control_state_unref(state);
+	return has;
+}
+
+Test(control, weights_are_items_of_their_own)
+{
+	static const char first[] =
+		"{\"parent\":\"\",\"policy\":\"p\",\"weights\":{\"a\":1,\"b\":30}}";
+	static const char below[] =
+		"{\"parent\":\"a/x\",\"policy\":\"p\",\"weights\":{\"c\":1000000}}";
+	static const char *const bad[] = {
+		"[]",
+		"{\"policy\":\"p\",\"weights\":{}}",
+		"{\"policy\":\"p\",\"parent\":\"\",\"weights\":[1]}",
+		"{\"policy\":\"p\",\"parent\":\"\",\"weights\":{\"a\":0}}",
+		"{\"policy\":\"p\",\"parent\":\"\",\"weights\":{\"a\":1000001}}",
+		"{\"policy\":\"p\",\"parent\":\"\",\"weights\":{\"a\":1.5}}",
+		"{\"policy\":\"no name\",\"parent\":\"\",\"weights\":{\"a\":1}}",
+		"{\"policy\":\"p\",\"parent\":\"\",\"weights\":{\"a\":1},\"key\":\"k\"}",
+	};
+	struct control *c = start("[" POLICY("p", 5) "]", "[]");
+
+	control_on_written(c, count_writes, NULL);
+	n_writes = 0;
+	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+		cr_expect_eq(put_weights(c, bad[i]), KOVA_ECONFIG, "%s", bad[i]);
+	cr_expect_eq(put_weights(c, first), KOVA_OK);
+	cr_expect_eq(put_weights(c, below), KOVA_OK);
+	cr_expect_eq(put_weights(c, first), KOVA_OK);
+	cr_expect_eq(n_writes, 2, "the same is not written again: %zu", n_writes);
+	cr_expect_eq(limit_of(c, "p"), 5);
+	json_t *overrides = control_overrides(c);
+
+	cr_expect_eq(json_array_size(json_object_get(overrides, "overrides")), 0);
+	json_decref(overrides);
+	control_free(c);
+	c = start("[" POLICY("p", 5) "]", "[]");
+	cr_expect(has_weights(c, "", first), "kept over a restart");
+	cr_expect(has_weights(c, "a/x", below));
+	take(c, said("wp\0", 3, "", stamp_now() + (UINT64_C(100) << HLC_COUNTER_BITS)));
+	control_free(c);
+	c = start("[" POLICY("p", 5) "]", "[]");
+	cr_expect(!has_weights(c, "", first), "and so is that they were deleted");
+	cr_expect(has_weights(c, "a/x", below));
+	control_free(c);
+}
+
+Test(control, the_policies_in_force_are_told_as_a_file_says_them)
+{
+	struct control *c = start("[" POLICY("p", 5) "," POLICY("q", 6) "]",
+				  "[{\"policy\":\"p\",\"key\":\"k\",\"banned\":true}]");
+
+	take(c, said("pp", 2, "{\"name\":\"p\",\"limit\":7,\"from_the_future\":1}", stamp_now()));
+	put_ok(c, "q", "{\"limit\":8,\"per\":\"1m\"}");
+	json_t *list = control_policies_in_force(c);
+	json_t *expected = json_loads(
+		"[" POLICY("p", 5) ",{\"name\":\"q\",\"limit\":8,\"per\":\"1m\"}]", 0, NULL);
+
+	cr_expect(json_equal(list, expected));
+	json_decref(list);
+	json_decref(expected);
+	control_free(c);
+}

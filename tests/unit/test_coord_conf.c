@@ -105,7 +105,8 @@ Test(coord_conf, errors)
 {
 	expect_error("{}", "kafka");
 	expect_error("{" KAFKA ",\"grant\":{}}", "not available yet");
-	expect_error("{" KAFKA ",\"gossip\":{}}", "not available yet");
+	expect_error("{" KAFKA ",\"gossip\":{\"listen\":\"0.0.0.0:7414\"}}",
+		     "needs a `secret_file`");
 	expect_error("{" KAFKA ",\"rollup\":\"99ms\"}", "100ms");
 	expect_error("{" KAFKA ",\"regions\":{\"a b\":{}}}", "a region's name");
 	expect_error("{" KAFKA ",\"regions\":{\"a\":1}}", "must be an object");
