@@ -224,7 +224,10 @@ static void wait_for(const struct redis_node *node, const char *command, const c
 	cr_assert_fail("%s: no %s", command, part);
 }
 
-/* … that all masters know: they elect it. */
+/*
+ * … that all masters know, and that knows them all: they elect it when it asks them to. What it has
+ * not heard of them by the time its own master dies it never will.
+ */
 static void add_replica(struct redis_node *replica, const struct redis_node *master)
 {
 	static const char *const arguments[] = {"--cluster-enabled",
@@ -236,17 +239,21 @@ static void add_replica(struct redis_node *replica, const struct redis_node *mas
 						"--repl-diskless-sync-delay",
 						"0",
 						NULL};
-	char id[41], command[64];
+	char id[41], command[64], known[64];
 
 	redis_node_command(master, "CONFIG SET repl-diskless-sync-delay 0");
 	redis_node_start(replica, arguments, NULL);
 	redis_node_command(replica, "CLUSTER MEET 127.0.0.1 %u", master->port);
 	redis_cluster_id(master, id);
 	snprintf(command, sizeof command, "CLUSTER REPLICATE %s", id);
+	snprintf(known, sizeof known, "slave %s", id);
 	wait_for(replica, command, "OK");
 	wait_for(replica, "INFO replication", "master_link_status:up");
-	for (size_t i = 0; i < MASTERS; i++)
-		wait_for(&nodes[i], "CLUSTER NODES", "slave");
+	for (size_t i = 0; i < MASTERS; i++) {
+		wait_for(&nodes[i], "CLUSTER NODES", known);
+		redis_cluster_id(&nodes[i], id);
+		wait_for(replica, "CLUSTER NODES", id);
+	}
 }
 
 Test(redis_cluster, a_dead_master_is_down_and_a_new_one_is_found, .timeout = 100)
