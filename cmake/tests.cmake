@@ -7,9 +7,15 @@
 #   add_fuzz_replay(FILE)  tests/fuzz/fuzz_X.c: its corpus (tests/fuzz/corpus/X/) replayed; with KOVA_SANITIZE=fuzzer a fuzzer
 # A test that exits 77 was skipped and has printed a line `SKIPPED: why`.
 #
-# PROCESSORS counts half processors, of which ctest -j gives out twice as many as there are processors (scripts/lib.sh):
-# a C program takes a whole one. A Python test measures times from outside, and is beside others only on a machine of more
-# than two. A test whose file says `Mostly waits` takes half a one, and bears others beside it.
+# What runs beside what. PROCESSORS counts sixths of a processor, of which ctest -j gives out six for each (scripts/lib.sh).
+# - A test that only computes (unit, sim, lua, fuzz, purity) gives way to all others (nice), and takes one: such tests use
+#   what the others, which wait for most of their time, leave.
+# - `Mostly waits` in a test's file: three such tests share a processor; of sanitized ones, which are slower, two do.
+# - `Bears others`, or a C program with sockets: a processor. It is busy, and no time that it measures is short.
+# - Any other Python test measures times from outside: on a machine of two processors only what gives way is beside it.
+# ctest begins with what costs most: those that are alone, then what takes long (KOVA_LONG), then what waits, then the rest.
+set(KOVA_ALONE 11)
+set(KOVA_GIVES_WAY nice -n 5)
 find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
 pkg_check_modules(CRITERION REQUIRED IMPORTED_TARGET criterion)
 
@@ -35,14 +41,32 @@ function(kova_test_properties name label timeout)
     FAIL_REGULAR_EXPRESSION "${KOVA_SANITIZER_REPORT}")
 endfunction()
 
+# Longer than half a minute, or than ten seconds of computing.
+set(KOVA_LONG
+  sim/globe sim/gossip sim/region lua/lease_intervals
+  system/coordinator system/coordinators system/durability system/events_kafka system/failover system/gossip
+  system/kafka system/kafka_tls system/kovactl system/moving system/regions system/skew system/turns_over_agents
+  system/usage_kafka system/waiting)
+
 function(kova_test_takes name path processors)
   file(STRINGS ${path} waits REGEX "Mostly waits" LIMIT_COUNT 1)
+  file(STRINGS ${path} bears REGEX "Bears others" LIMIT_COUNT 1)
+  set(cost 100)
   if(waits AND KOVA_SANITIZE STREQUAL "none")
-    set(processors 1)
-  elseif(waits) # sanitized programs are several times slower
     set(processors 2)
+  elseif(waits)
+    set(processors 3)
+  elseif(bears)
+    set(processors 6)
+  elseif(processors EQUAL ${KOVA_ALONE})
+    set(cost 1000)
+  elseif(processors EQUAL 1)
+    set(cost 0)
   endif()
-  set_tests_properties(${name} PROPERTIES PROCESSORS ${processors})
+  if(name IN_LIST KOVA_LONG)
+    math(EXPR cost "${cost} + 500")
+  endif()
+  set_tests_properties(${name} PROPERTIES PROCESSORS ${processors} COST ${cost})
 endfunction()
 
 # Under ThreadSanitizer a runner of our own stands for Criterion's (tests/support/plain_criterion says why), and only those
@@ -53,7 +77,7 @@ function(kova_c_test label timeout path)
   set(name ${label}_${stem})
   file(STRINGS ${path} uses_criterion REGEX "#include <criterion/")
   file(STRINGS ${path} uses_threads REGEX "#include <(pthread|uv)\\.h>")
-  if(KOVA_SANITIZE STREQUAL "thread" AND uses_criterion AND NOT label STREQUAL "io" AND NOT uses_threads)
+  if(KOVA_SANITIZE STREQUAL "thread" AND NOT label STREQUAL "io" AND NOT uses_threads)
     return()
   endif()
   add_executable(${name} ${path})
@@ -68,9 +92,14 @@ function(kova_c_test label timeout path)
     target_link_libraries(${name} PRIVATE PkgConfig::CRITERION)
   endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-  add_test(NAME ${label}/${stem} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  if(label STREQUAL "io")
+    add_test(NAME ${label}/${stem} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+    kova_test_takes(${label}/${stem} ${path} 6)
+  else()
+    add_test(NAME ${label}/${stem} COMMAND ${KOVA_GIVES_WAY} $<TARGET_FILE:${name}> WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+    kova_test_takes(${label}/${stem} ${path} 1)
+  endif()
   kova_test_properties(${label}/${stem} ${label} ${timeout})
-  kova_test_takes(${label}/${stem} ${path} 2)
 endfunction()
 
 function(kova_python_test label timeout path)
@@ -78,7 +107,7 @@ function(kova_python_test label timeout path)
   string(REGEX REPLACE "^test_" "" stem ${stem})
   add_test(NAME ${label}/${stem} COMMAND Python3::Interpreter ${path} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   kova_test_properties(${label}/${stem} ${label} ${timeout})
-  kova_test_takes(${label}/${stem} ${path} 4)
+  kova_test_takes(${label}/${stem} ${path} ${KOVA_ALONE})
 endfunction()
 
 function(add_unit_test path)
@@ -86,7 +115,7 @@ function(add_unit_test path)
 endfunction()
 
 function(add_sim_test path)
-  kova_c_test(sim 300 ${path})
+  kova_c_test(sim 600 ${path}) # of which it may spend most giving way
   cmake_path(GET path STEM stem)
   string(REGEX REPLACE "^test_" "sim_" target ${stem})
   if(TARGET ${target})
@@ -111,6 +140,9 @@ function(add_system_test path)
 endfunction()
 
 function(add_fuzz_replay path)
+  if(KOVA_SANITIZE STREQUAL "thread") # codecs have no threads
+    return()
+  endif()
   cmake_path(GET path STEM stem)
   string(REGEX REPLACE "^fuzz_" "" stem ${stem})
   set(corpus ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/${stem})

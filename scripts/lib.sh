@@ -154,19 +154,26 @@ counting_line() {
 	fi
 }
 
+# The ten tests of such a file that took longest, in a line.
+junit_slowest() {
+	sed -n 's/.*<testcase name="\([^"]*\)".* time="\([0-9]*\)[.0-9]*".*/\2 \1/p' "$1" | sort -rn | head -n 10 |
+		sed 's/\([0-9]*\) \(.*\)/\2 \1 s/' | paste -sd, | sed 's/,/, /g; s/^/slowest: /'
+}
+
 # run_ctest DIRECTORY [ctest argument…]: sets passed, failed and skipped; 0 when there were tests and none failed.
 run_ctest() {
 	local directory=$1 junit="$1/junit.xml" total
 	shift
 	rm -f "$junit"
-	# PROCESSORS of the tests count half processors: see cmake/tests.cmake.
-	ctest --test-dir "$directory" --output-on-failure --output-junit "$junit" -j "$((2 * jobs))" "$@" </dev/null || true
+	# PROCESSORS of the tests count sixths of processors: see cmake/tests.cmake.
+	ctest --test-dir "$directory" --output-on-failure --output-junit "$junit" -j "$((6 * jobs))" "$@" </dev/null || true
 	[ -s "$junit" ] || { passed=0 failed=1 skipped=0 && return 1; }
 	total=$(junit_count "$junit" tests)
 	failed=$(junit_count "$junit" failures)
 	skipped=$(($(junit_count "$junit" skipped) + $(junit_count "$junit" disabled)))
 	# shellcheck disable=SC2034 # read by the caller
 	passed=$((total - failed - skipped))
+	junit_slowest "$junit"
 	grep -h '^SKIPPED: ' "$directory/Testing/Temporary/LastTest.log" || true
 	[ "$total" -gt 0 ] || { echo "no test was run" && failed=1; }
 	[ "$failed" -eq 0 ]

@@ -1,4 +1,5 @@
 """--check-config, --help, --version and errors at the start: exit statuses and what they say."""
+# Mostly waits.
 import json
 import os
 import re

@@ -1,4 +1,5 @@
 """The checkers and the load generator: a seeded violation is found, and what keeps the limit is not accused."""
+# Mostly waits.
 
 import random
 import socket

@@ -1,4 +1,5 @@
 """Agents whose clocks are wrong, and a Redis whose clock steps: nothing extra is admitted."""
+# Mostly waits.
 
 import checker
 import clock

@@ -1,4 +1,5 @@
 """The limit, exactly: many callers at once on fresh, used and idle keys, in every algorithm and shape of Redis."""
+# Bears others.
 
 import calendar
 

@@ -1,4 +1,5 @@
 """Agents that gossip: a change made on any is in force on all, whoever dies, is cut off, lies or has a wrong clock."""
+# Mostly waits.
 import json
 import os
 import signal

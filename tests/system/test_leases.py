@@ -2,6 +2,7 @@
 
 The load is on few keys and far over what Redis is asked, so that nearly every decision rests on a lease.
 """
+# Bears others.
 import signal
 import threading
 import time

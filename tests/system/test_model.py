@@ -1,4 +1,5 @@
 """Random requests against a model of the contract in exact arithmetic, independent of the product's own: all agree."""
+# Bears others.
 
 import fractions
 import math

@@ -1,4 +1,5 @@
 """A change of the regions: keys move to another home, while agents of both versions ask, and never get more than their limits."""
+# Bears others.
 import time
 
 import checker

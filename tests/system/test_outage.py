@@ -1,5 +1,6 @@
 """Redis is away: refuses, swallows, or stands still in the middle of a connection. Each policy's on_outage answers at
 once, and the limit goes on."""
+# Mostly waits.
 
 import signal
 import time

@@ -1,4 +1,5 @@
 """Three regions, a Redis and agents in each, and a long way between them: limits that are kept at each key's home."""
+# Mostly waits.
 import time
 
 import checker

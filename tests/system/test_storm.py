@@ -6,6 +6,7 @@ longer, and one in which it was set back no shorter (lib/core/bucket.h). An admi
 
 KOVA_STORM_SECONDS (8 by default, 600 for the whole of it), KOVA_STORM_SEED.
 """
+# Bears others.
 import os
 import random
 import signal

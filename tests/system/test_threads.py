@@ -1,4 +1,5 @@
 """An agent with several loops is one agent to everybody: exact, edited at once, drained whole, counted together."""
+# Bears others.
 
 import collections
 import select

@@ -1,4 +1,5 @@
 """Usage in a real Kafka while brokers and agents stop and die: nothing reported is lost or counted twice."""
+# Bears others.
 import random
 import signal
 import time
