@@ -8,10 +8,11 @@
 # A test that exits 77 was skipped and has printed a line `SKIPPED: why`.
 #
 # What runs beside what. PROCESSORS counts sixths of a processor, of which ctest -j gives out six for each (scripts/lib.sh).
-# - A test that only computes (unit, sim, lua, fuzz, purity) gives way to all others (nice), and takes one: such tests use
+# - A test that only computes (unit, sim, lua, fuzz) gives way to all others (nice), and takes one: such tests use
 #   what the others, which wait for most of their time, leave.
 # - `Mostly waits` in a test's file: three such tests share a processor; of sanitized ones, which are slower, two do.
-# - `Bears others`, or a C program with sockets: a processor. It is busy, and no time that it measures is short.
+# - `Bears others`: it is busier, and no time that it measures is short. Two thirds of a processor; sanitized, a whole one, as
+#   a C program with sockets has.
 # - Any other Python test measures times from outside: on a machine of two processors only what gives way is beside it.
 # ctest begins with what costs most: those that are alone, then what takes long (KOVA_LONG), then what waits, then the rest.
 set(KOVA_ALONE 11)
@@ -56,6 +57,8 @@ function(kova_test_takes name path processors)
     set(processors 2)
   elseif(waits)
     set(processors 3)
+  elseif(bears AND KOVA_SANITIZE STREQUAL "none")
+    set(processors 4)
   elseif(bears)
     set(processors 6)
   elseif(processors EQUAL ${KOVA_ALONE})
@@ -102,9 +105,14 @@ function(kova_c_test label timeout path)
   kova_test_properties(${label}/${stem} ${label} ${timeout})
 endfunction()
 
+# A file that says `Runs no program of ours` tests what the tests stand on: a sanitizer has nothing to watch there.
 function(kova_python_test label timeout path)
   cmake_path(GET path STEM stem)
   string(REGEX REPLACE "^test_" "" stem ${stem})
+  file(STRINGS ${path} unsanitized REGEX "Runs no program of ours" LIMIT_COUNT 1)
+  if(unsanitized AND NOT KOVA_SANITIZE STREQUAL "none")
+    return()
+  endif()
   add_test(NAME ${label}/${stem} COMMAND Python3::Interpreter ${path} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   kova_test_properties(${label}/${stem} ${label} ${timeout})
   kova_test_takes(${label}/${stem} ${path} ${KOVA_ALONE})
@@ -155,7 +163,7 @@ function(add_fuzz_replay path)
     add_test(NAME fuzz/${stem} COMMAND fuzz_${stem} -runs=0 ${corpus})
   else()
     target_sources(fuzz_${stem} PRIVATE ${PROJECT_SOURCE_DIR}/tests/support/fuzz_replay.c)
-    add_test(NAME fuzz/${stem} COMMAND fuzz_${stem} ${corpus})
+    add_test(NAME fuzz/${stem} COMMAND ${KOVA_GIVES_WAY} $<TARGET_FILE:fuzz_${stem}> ${corpus})
   endif()
   kova_test_properties(fuzz/${stem} fuzz 120)
 endfunction()

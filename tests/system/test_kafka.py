@@ -1,5 +1,5 @@
 """The fixture itself: what is produced is read once, from one broker and from three of which one is killed."""
-# Mostly waits.
+# Mostly waits. Runs no program of ours.
 import unittest
 
 import harness
