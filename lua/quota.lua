@@ -380,46 +380,51 @@ local function quota_functions()
 
   ---- Operations
 
-  -- What agents are asked for, this one included.
+  -- What agents are asked for, this one included, and whether it has been among them for the longest: of several agents that one is
+  -- enough to tell the others of the region.
   local function demand_of(s, op)
-    local kept, sum = {{op.agent, s.seen + op.keep, op.demand}}, op.demand
+    local kept, sum, own = {}, op.demand, {op.agent, s.seen + op.keep, op.demand}
     for i = 1, #s.agents do
       local a = s.agents[i]
-      if a[1] ~= op.agent and a[2] > s.seen and #kept < AGENTS_MAX then
+      if a[1] == op.agent then
+        kept[#kept + 1], own = own, nil
+      elseif a[2] > s.seen and #kept < AGENTS_MAX - 1 then
         kept[#kept + 1] = a
         sum = sum + a[3]
       end
     end
+    kept[#kept + 1] = own
     s.agents = kept
-    return sum
+    return sum, kept[1][1] == op.agent
   end
 
-  local function told(s, l, demand)
+  local function told(s, l, demand, is_reporter)
     local used, window = used_now(s, l)
     local settled, lends, live = s.settles <= s.seen, s.seen < s.lent_until, s.seen < s.until_us
     demand = l.algorithm == 4 and demand + used or demand
-    return pack_fields('<dddBI4I4I4dI4I4c8dI4I4dd', s.clock, s.seen, settled and s.seq or s.told_seq,
+    return pack_fields('<dddBI4I4I4dI4I4c8dI4I4ddB', s.clock, s.seen, settled and s.seq or s.told_seq,
       settled and (live and 1 or 0) or s.told_live, s.whole, demand < DEMAND_MAX and demand or DEMAND_MAX, used, window,
       settled and s.floors or s.told_floors, lends and s.lent or 0, lends and s.lent_epoch or NOBODY, lends and s.lent_c0 or 0,
-      plan_at(s, s.seen), s.floor, live and s.until_us - s.seen or 0, lends and s.lent_until - s.seen or 0)
+      plan_at(s, s.seen), s.floor, live and s.until_us - s.seen or 0, lends and s.lent_until - s.seen or 0,
+      is_reporter and 1 or 0)
   end
 
   function functions.read(op)
     local c = op.checks[1]
     local is_new = read(c.quota, op.grant, c.limit)
     c.quota.dirty = true
-    return is_new, told(c.quota, c.limit, 0)
+    return is_new, told(c.quota, c.limit, 0, false)
   end
 
   function functions.report(op)
     local s, l = op.checks[1].quota, op.checks[1].limit
-    local demand = demand_of(s, op)
+    local demand, is_reporter = demand_of(s, op)
     local used = used_now(s, l)
     if demand == 0 and s.floor > 0 and s.terms.lend_us > 0 and l.algorithm ~= 4 then
       lend(s, s.floor, used)
     end
     s.dirty = true
-    return told(s, l, demand)
+    return told(s, l, demand, is_reporter)
   end
 
   return functions

@@ -209,6 +209,9 @@ struct script_share {
 	uint64_t
 		granted_us; /* the grant is for so long; LIMIT_FOREVER_US and more: without end; 0: none is in force */
 	uint64_t lent_us; /* the promise binds for so long; 0: there is none */
+	/* SHARE_REPORT: of the agents whose demand counts it is the one that has been there for the longest: of several it is enough
+	 * that this one tells the others of the region. */
+	bool reporter;
 };
 
 /* Of an answer's echo, before the reply is gone. KOVA_EPROTO: it has none. */

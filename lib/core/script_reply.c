@@ -33,7 +33,7 @@ enum {
 	TAIL_BYTES = 8 + 1 + 4,
 	LEASED_BYTES = 8,
 	LIMIT_BYTES = 8,
-	SHARE_STATE_BYTES = 24 + 1 + 3 * 4 + 8 + 2 * 4 + 8 + 8 + 2 * 4 + 2 * 8
+	SHARE_STATE_BYTES = 24 + 1 + 3 * 4 + 8 + 2 * 4 + 8 + 8 + 2 * 4 + 2 * 8 + 1
 };
 
 /* What follows the record of an answer that has more to say. */
@@ -217,6 +217,7 @@ kova_status script_share_parse(const struct script_answer *a, struct script_shar
 		.floor = get_u32(p + 49),
 		.granted_us = (uint64_t)granted_us,
 		.lent_us = (uint64_t)lent_us,
+		.reporter = p[69] != 0,
 	};
 	*ret_share = s;
 	return KOVA_OK;

@@ -8,6 +8,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* How long a promise to lend binds. */
+#define SHARE_LEND_US UINT64_C(30000000)
+
 /* From the allocator to one region. */
 struct share_grant {
 	uint64_t
