@@ -49,7 +49,8 @@ function(embed_lua target name)
 endfunction()
 
 embed_lua(kova_core decide prelude.lua token_bucket.lua leased_bucket.lua shares.lua gcra.lua sliding_window.lua
-  sliding_counter.lua calendar.lua concurrency.lua turns.lua hold.lua breaker.lua adaptive.lua quota.lua decide.lua)
+  sliding_counter.lua calendar.lua concurrency.lua turns.lua hold.lua breaker.lua adaptive.lua quota.lua shared_bucket.lua
+  decide.lua)
 embed_lua(kova_core heartbeat heartbeat.lua)
 embed_lua(kova_core regions regions.lua)
 embed_lua(kova_core probe probe.lua)

@@ -87,6 +87,9 @@ local function calendar_left(s, l)
 end
 
 local function calendar_save(key, s, l)
+  if l.quota then
+    quota.note_taken(l, s.used + s.before, s.start, s.stop)
+  end
   if s.used + s.before == 0 then
     return call('DEL', key)
   end

@@ -10,6 +10,7 @@ local TAKE, PEEK, GIVE, REFUND, RELEASE, LEASE, UNLEASE, FEEDBACK, CHARGE = 1, 2
 local LEAVE, MOVE_OUT, MOVE_IN, SHARE_READ, SHARE_REPORT = 11, 12, 13, 14, 15
 local REFUSED, ALLOWED, SHADOWED, REPEATED, EDGES, UNKNOWN, TAIL, LEASED = 0, 1, 2, 3, 4, 5, 64, 128
 local HELD, BREAKER_OPEN, QUEUE_FULL = 8, 16, 24 -- with REFUSED: why
+local SHARE_AGAIN = 500000 -- µs until what the share does not hold is asked for again: it may have grown
 local states, order = {}, {}
 local breakers, breaker_order = {}, {}
 local shares, shares_order = {}, {}
@@ -65,7 +66,7 @@ local function state_of(ref, limit, hold_ref)
   end
   if hold and hold > now then
     s.hold, s.held = hold, held and held > now and held or nil
-  elseif hold and not hold_ref and limit[1] > 0 then
+  elseif hold and not hold_ref and (limit.whole or limit[1]) > 0 then
     s.changed = true -- so that the next plain batch finds a plain state
   end
   states[index] = s
@@ -136,6 +137,7 @@ local function read_checks(n, kind)
       local number
       number, at = unpack_fields('<H', program, at)
       c.quota = quota.of(number)
+      c.limit = quota.limit(c.quota, c.limit)
     end
     if kind == REFUND then
       c.budget_ref, budget, at = unpack_fields('<I4H', program, at)
@@ -240,7 +242,9 @@ local function turn_wait(c)
       local lack = s.debt + n * 1000000 - l[1]
       return lack > 0 and later(bucket_time(s, l, lack)) or 0
     end
-    return algorithms[l.algorithm].wait(s, l, n < l[1] and n or l[1])
+    local most = l.whole or l[1]
+    local us = algorithms[l.algorithm].wait(s, l, n < most and n or most)
+    return us < 0 and l.whole and SHARE_AGAIN or us
   end, function()
     local _, _, reset = algorithms[l.algorithm].left(s, l)
     return reset == 0
@@ -251,6 +255,9 @@ end
 local function wait_of(c, looks)
   local s = c.state
   local wait = algorithms[c.limit.algorithm].wait(s, c.limit, c.cost)
+  if wait < 0 and c.quota and c.cost <= c.limit.whole then -- the share may grow
+    wait = SHARE_AGAIN
+  end
   c.ahead = s.turns and not looks and turn.ahead(s.turns, c)
   if wait < 0 then
     return wait, 0
@@ -300,6 +307,9 @@ end
 -- Remaining, µs until one more is there (0: full), µs until full; of a share no more than is there for its child.
 local function left_of(c)
   local left, more, reset = algorithms[c.limit.algorithm].left(c.state, c.limit)
+  if more < 0 and c.quota and c.limit.whole > 0 then
+    more = SHARE_AGAIN
+  end
   if c.place then
     local room = share.room(c.shares, c.place)
     room = (room - room % 1000000) / 1000000
@@ -412,6 +422,9 @@ local function leasable(op)
   end
   for i = 1, #op.checks do
     local c = op.checks[i]
+    if c.quota and now + op.hold > quota.lease_end(c.quota) then
+      return false
+    end
     if not algorithms[c.limit.algorithm].leasable(c.state, c.limit, op.lease, now + op.hold) then
       return false
     end
@@ -429,6 +442,9 @@ local function lease(op)
   for i = 1, #op.checks do
     local c = op.checks[i]
     algorithms[c.limit.algorithm].lease(c.state, c.limit, n, op.lease, now + op.hold)
+    if c.quota then
+      quota.leased(c.quota, now + op.hold)
+    end
     c.taken = true
   end
   return n, op.ttl
@@ -649,7 +665,7 @@ local function feedback(op, n_op)
   load_states(op.checks)
   local s = c.state
   local learned = c.adaptive and adaptive.learn(c, op.congested == 1, op.latency) or SAME
-  if c.limit[1] > 0 then
+  if (c.limit.whole or c.limit[1]) > 0 then
     if op.amount >= 0 then
       lower(c, n_op, op.amount)
     end
@@ -668,7 +684,7 @@ local function charge(op, n_op)
   load_states(op.checks)
   for i = 1, #op.checks do
     local c = op.checks[i]
-    if c.limit[1] > 0 then
+    if (c.limit.whole or c.limit[1]) > 0 then
       local left = algorithms[c.limit.algorithm].left(c.state, c.limit)
       lower(c, n_op, left > c.cost and left - c.cost or 0)
     end
@@ -762,7 +778,7 @@ others[SHARE_REPORT] = function(op)
 end
 
 if plain == 2 then
-  quota = quota_functions()
+  quota, algorithms[6] = quota_functions(), shared_bucket_functions()
   quota.begin()
 end
 local reply, was_refused, was_wait = {plain_reply or pack_fields('<I2I6dB', stamp, stamp_high, now, doubted and 1 or 0)}, false, 0

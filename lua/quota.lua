@@ -96,7 +96,7 @@ local function quota_functions()
     if second > from and second > first then
       plan_then(s, second, share_at(s, second))
     end
-    s.dirty = true
+    s.dirty, s.limits = true, nil
   end
 
   ---- What changes the share
@@ -327,6 +327,35 @@ local function quota_functions()
     return list[number]
   end
 
+  -- A limit's part under the share of now; of a bucket, the whole and the plan to go by. `whole`: in units.
+  function functions.limit(s, l)
+    s.limits = s.limits or {}
+    local part = s.limits[l]
+    if not part then
+      part = {unpack(l)}
+      part.algorithm, part.quota, part.whole = l.algorithm, s, l[1]
+      if l.algorithm == 6 then
+        part.whole = l[1] / 1000000
+      else
+        part[1] = scale_down(l[1], s.whole, (plan_at(s, s.seen)))
+      end
+      s.limits[l] = part
+    end
+    return part
+  end
+
+  -- The latest end of a lease that is given now.
+  function functions.lease_end(s)
+    local stop = s.seen + LEASE_MAX
+    return now < s.until_us and s.until_us < stop and s.until_us or stop
+  end
+
+  function functions.leased(s, stop)
+    if stop > s.leases_until then
+      s.leases_until, s.dirty = stop, true
+    end
+  end
+
   function functions.save()
     for _, s in pairs(by_ref) do
       if s.dirty then
@@ -338,8 +367,10 @@ local function quota_functions()
   ---- What keys used
 
   -- Windows: until a whole one after the last of it; the oldest of too many are taken for younger.
+  -- Taken for a sixteenth of the window younger than it is, so that there are few.
   local function note_used(s, span, parts, until_us)
-    local kept = {}
+    local kept, step = {}, round_up(span, 16)
+    until_us = round_up(until_us, step) * step
     s.span = at_least(span, s.span)
     for i = 1, #s.used do
       local was = s.used[i]
@@ -376,6 +407,44 @@ local function quota_functions()
       end
     end
     return 0, 0
+  end
+
+  local function in_parts(l, used)
+    return l.whole > 0 and scale_up(used < l.whole and used or l.whole, l.whole, l.quota.whole) or 0
+  end
+
+  function functions.note_used(l, used, newest)
+    if used > 0 then
+      note_used(l.quota, l[2], in_parts(l, used), newest + l[2])
+    end
+  end
+
+  function functions.note_taken(l, used, start, stop)
+    local s = l.quota
+    see_window(s, start, stop)
+    local parts = in_parts(l, used)
+    if start == s.window and parts > s.window_used then
+      s.window_used, s.dirty = parts, true
+    end
+  end
+
+  -- What a sliding window of a quota has beside its entries.
+  function functions.mark(l)
+    return format('k%d:0', l.quota.clock)
+  end
+
+  function functions.redate(key, l)
+    local mark = functions.mark(l)
+    if call('ZSCORE', key, mark) then
+      return
+    end
+    local total = -tonumber(call('ZSCORE', key, 'n') or 0)
+    if total > 0 then
+      local stop = now + LEASE_MAX
+      call('UNLINK', key)
+      call('ZADD', key, format('%d', -total), 'n', 0, mark, format('%d', stop), format('%d:%d', stop, total))
+      call('PEXPIREAT', key, expiry_text(stop + l[2]))
+    end
   end
 
   ---- Operations

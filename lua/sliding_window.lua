@@ -7,6 +7,8 @@
 --          are positive, so 'n' is always the first.
 --          A lease is the member 'L<id>:<weight>' with its end, which is later than now, as score: so it is in every window
 --          in which a permit of it can be spent. What was spent of a returned lease is an entry of the return's time.
+-- Share    of a quota (quota.lua): one more member, 'k<number of the clock>:0', score 0. Where that of now is missing the clock was
+--          set since: all that is there stays for a whole window by the new one, leases included.
 -- Window   half-open: an entry leaves when it is W old. Entries later than now (the clock went back) still count. In doubt
 --          none leaves.
 -- Limit    {N, W}; N 0 denies all
@@ -109,7 +111,7 @@ local function log_save_entry(s, key, score, name)
 end
 
 -- Writes what changed; the caller has written the entries.
-local function log_save_total(s, key)
+local function log_save_total(s, key, mark)
   if s.dead > 0 then
     call('ZREMRANGEBYSCORE', key, '(0', format('%d', now - s.span))
   end
@@ -118,6 +120,9 @@ local function log_save_total(s, key)
     return call('DEL', key)
   end
   call('ZADD', key, format('%d', -s.total), 'n')
+  if mark then
+    call('ZADD', key, 0, mark)
+  end
   call('PEXPIREAT', key, expiry_text(s.newest + s.span))
 end
 
@@ -221,19 +226,27 @@ local function window_unlease(s, l, id, back)
 end
 
 algorithms[2] = {
-  load = function(key, _, l) return log_load(key, l[2]) end,
+  load = function(key, _, l)
+    if l.quota then
+      quota.redate(key, l)
+    end
+    return log_load(key, l[2])
+  end,
   wait = window_wait,
   take = window_take,
   untake = window_untake,
   give = window_give,
   holds = log_used,
   left = log_left,
-  save = function(key, s)
+  save = function(key, s, l)
     log_begin(s, key)
     if s.added > 0 then
       log_save_entry(s, key, now, format('%d', now) .. ':%d')
     end
-    log_save_total(s, key)
+    log_save_total(s, key, l.quota and quota.mark(l))
+    if l.quota then
+      quota.note_used(l, s.total, s.newest)
+    end
   end,
   room = function(s, l) return l[1] - log_used(s) end,
   leasable = window_leasable,

@@ -8,7 +8,7 @@
 --          now. code names the scale, the largest of 1, 10, 1000, 10^6 that divides every debt of this limit. So the
 --          text is an integer of at most 63 bits unless the burst is huge, and Redis needs no string object for it.
 --          A key with leases holds another text, which begins with 'L': leased_bucket.lua; one that is held, with 'H'; one for
---          which callers wait, with 'Q'.
+--          which callers wait, with 'Q'. One of another scope, with 'S' (shared_bucket.lua), is empty.
 -- Refill   in whole quanta counted from the epoch, so none is lost however often it is asked. A clock that went back to
 --          before the state's time refills nothing, and the state keeps that time: should the clock come back, what
 --          passed meanwhile is not refilled twice.
@@ -112,7 +112,7 @@ if plain == 1 then
 
       local kind = text and not scaled and sub(text, 1, 1)
       o = o + 1
-      if doubted or kind == 'L' or kind == 'H' or kind == 'Q' then
+      if doubted or kind then
         out[o] = -1
         plain_ops = plain_ops or {}
         for i = 1, costs and #costs or count do
@@ -225,7 +225,8 @@ end
 local function bucket_load(key, text, l)
   local scaled, time = text and tonumber(sub(text, 1, -10)), text and tonumber(sub(text, -9))
   if not scaled or not time or scaled < 0 then
-    return leased.load(text, l) or {debt = 0, outstanding = 0, time = now, leases = doubted and {} or nil}
+    local empty = text and sub(text, 1, 1) == 'S' -- of another scope: shared_bucket.lua
+    return leased.load(text, l) or {debt = empty and l[1] or 0, outstanding = 0, time = now, leases = doubted and {} or nil}
   end
   local code, ago = scaled % 4, (cycle - time) % 1000000000
   local s = {debt = (scaled - code) / 4 * bucket_scales[code], outstanding = 0}

@@ -1,17 +1,24 @@
 /*
  * Random sequences of a region's share through the script in a real Redis and through region_share.c: the same share is in force and
  * the same is reported, while grants come late, twice and of other clocks and limits, floors and limits change, the floor is
- * lent, and the clock goes on, back a little, or is set.
+ * lent, and the clock goes on, back a little, or is set. Under that share buckets with leases, and shared_bucket.c: the
+ * same is admitted, and a wait is exact by the plan.
  */
+#include <assert.h>
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/region_share.h"
+#include "core/shared_bucket.h"
 #include "dice.h"
 #include "script_rig.h"
 
 #define SECOND UINT64_C(1000000)
 #define START (UINT64_C(4102444800) * SECOND) /* the year 2100: keys don't expire meanwhile */
+
+enum { KEYS = 2 };
+static_assert((int)OUTSTANDING_MAX == (int)SCRIPT_LEASES_MAX, "the twin remembers as many");
 
 struct run {
 	struct script_rig rig;
@@ -21,9 +28,11 @@ struct run {
 	struct script_quota quota;
 	struct region_share twin;
 	struct region_share_terms terms;
+	struct shared_bucket bucket[KEYS];
 	bool begun;
+	uint64_t written_us; /* how far the clock was when the share was written last */
 	uint64_t seq, epoch;
-	unsigned n_grants, n_lent, n_jumps, n_settling;
+	unsigned n_grants, n_lent, n_jumps, n_settling, n_leased, n_taken, n_refused, n_waits;
 };
 
 static uint64_t pick(struct run *r, uint64_t n)
@@ -40,19 +49,57 @@ static uint32_t parts(struct run *r)
 static void twin_sees(struct run *r, uint64_t now_us)
 {
 	const struct script_quota *q = &r->quota;
+	bool changes = !r->begun || r->twin.whole != q->whole || q->floors > r->twin.floors;
 
 	if (!r->begun) {
 		region_share_init(&r->twin, now_us, now_us, q->whole,
 				  q->floors == 1 ? q->floor : 0);
-	} else if (r->rig.jumped || now_us + SECOND < r->twin.seen_us) {
+	} else if (r->rig.jumped || now_us + SECOND < r->written_us) {
+		r->twin.seen_us = r->written_us;
 		region_share_jump(&r->twin, &r->terms, now_us);
 		r->n_jumps++;
+		changes = true;
 	}
 	r->begun = true;
 	region_share_now(&r->twin, now_us);
 	if (r->twin.whole != q->whole)
 		region_share_set_whole(&r->twin, now_us, q->whole, q->floors, q->floor);
 	region_share_set_floor(&r->twin, now_us, q->floors, q->floor);
+	if (changes)
+		r->written_us = r->twin.seen_us;
+}
+
+static struct script_answer run_on(struct run *r, struct script_op *op, unsigned key, uint64_t cost)
+{
+	char name[32];
+	struct script_check check = {.limit = &r->limit, .cost = cost, .quota = &r->quota};
+	struct script_answer a;
+
+	snprintf(name, sizeof name, "k:b{root}policy:0/%u", key);
+	check.key = slice_of(name);
+	op->checks = &check;
+	op->n_checks = 1;
+	script_rig_run(&r->rig, op, 1, &a);
+	twin_sees(r, a.now_us);
+	return a;
+}
+
+/* ---- The share ---- */
+
+static struct script_answer run(struct run *r, struct script_op *op)
+{
+	struct script_answer a = run_on(r, op, 0, 1);
+
+	r->written_us = r->twin.seen_us;
+	return a;
+}
+
+static bool says_the_same(const struct share_report *a, const struct share_report *b)
+{
+	return a->clock == b->clock && a->t0_us == b->t0_us && a->seq == b->seq &&
+	       a->live == b->live && a->whole == b->whole && a->floors == b->floors &&
+	       a->lent == b->lent && a->lent_epoch == b->lent_epoch &&
+	       a->lent_c0_us == b->lent_c0_us;
 }
 
 static void compare(struct run *r, const struct script_answer *a, uint32_t demand)
@@ -60,7 +107,6 @@ static void compare(struct run *r, const struct script_answer *a, uint32_t deman
 	struct share_report c;
 	struct script_share s;
 	uint64_t now_us = a->now_us;
-	bool same;
 
 	cr_assert_eq(script_share_parse(a, &s), KOVA_OK);
 	for (struct script_answer cut = *a; cut.echo.len > 0;) {
@@ -68,16 +114,7 @@ static void compare(struct run *r, const struct script_answer *a, uint32_t deman
 		cr_assert_eq(script_share_parse(&cut, &s), KOVA_EPROTO);
 	}
 	region_share_report(&r->twin, now_us, &c);
-	same = s.report.clock == c.clock && s.report.t0_us == c.t0_us && s.report.seq == c.seq &&
-	       s.report.live == c.live && s.report.whole == c.whole &&
-	       s.report.floors == c.floors && s.report.lent == c.lent &&
-	       s.report.lent_epoch == c.lent_epoch && s.report.lent_c0_us == c.lent_c0_us;
-	if (!same)
-		cr_log_error("lua %lu %lu %lu %d %u %u %u, c %lu %lu %lu %d %u %u %u",
-			     s.report.clock, s.report.t0_us, s.report.seq, s.report.live,
-			     s.report.whole, s.report.floors, s.report.lent, c.clock, c.t0_us,
-			     c.seq, c.live, c.whole, c.floors, c.lent);
-	cr_assert(same, "seed %u", r->seed);
+	cr_assert(says_the_same(&s.report, &c), "seed %u", r->seed);
 	cr_assert_eq(s.parts, region_share_now(&r->twin, now_us), "seed %u: %u, %u", r->seed,
 		     s.parts, region_share_now(&r->twin, now_us));
 	cr_assert_eq(s.floor, r->twin.floor);
@@ -85,21 +122,6 @@ static void compare(struct run *r, const struct script_answer *a, uint32_t deman
 	cr_assert_eq(s.report.demand, demand);
 	cr_assert_eq(s.report.used, 0);
 	r->n_settling += r->twin.settles_us > r->twin.seen_us && c.seq < r->twin.seq;
-}
-
-static struct script_answer run(struct run *r, struct script_op *op)
-{
-	struct script_check check = {.limit = &r->limit,
-				     .key = slice_of("k:b{root}policy:0"),
-				     .cost = 1,
-				     .quota = &r->quota};
-	struct script_answer a;
-
-	op->checks = &check;
-	op->n_checks = 1;
-	script_rig_run(&r->rig, op, 1, &a);
-	twin_sees(r, a.now_us);
-	return a;
 }
 
 /* Mostly a fresh one that answers the region's clock; now and then one of before, of another clock, of another limit. */
@@ -123,9 +145,10 @@ static void grant(struct run *r)
 		g.clock += 1 + pick(r, 2);
 	if (pick(r, 10) == 0)
 		g.t0_us += pick(r, 6 * SECOND);
-	if (pick(r, 6) == 0)
-		g.parts = (uint32_t)pick(r, (g.whole = 1 + (uint32_t)pick(r, LIMIT_MAX)) +
-						    UINT64_C(1));
+	if (pick(r, 6) == 0) {
+		g.whole = 1 + (uint32_t)pick(r, LIMIT_MAX);
+		g.parts = (uint32_t)pick(r, g.whole + UINT64_C(1));
+	}
 	if (pick(r, 20) == 0)
 		r->epoch = dice_next(&r->dice) | 1;
 	a = run(r, &op);
@@ -158,6 +181,125 @@ static void configure(struct run *r)
 		r->quota.floor = parts(r);
 }
 
+/* ---- Buckets ---- */
+
+static struct shared_bucket_terms bucket_terms(const struct run *r)
+{
+	return (struct shared_bucket_terms){&r->limit, &r->twin.plan, r->terms.lease_max_us};
+}
+
+static uint64_t tokens_at(const struct run *r, unsigned key, uint64_t at_us)
+{
+	const struct shared_bucket_terms t = bucket_terms(r);
+	struct shared_bucket b = r->bucket[key];
+
+	return shared_bucket_tokens_ut(&b, &t, at_us > r->twin.seen_us ? at_us : r->twin.seen_us);
+}
+
+/* Refused: it is there after the wait, and not before; or, as the share is known, never. */
+static void check_wait(struct run *r, unsigned key, uint64_t cost, const struct script_answer *a)
+{
+	uint64_t at_us = a->now_us + (uint64_t)a->wait_us;
+
+	r->n_refused++;
+	if (a->wait_us < 0) {
+		cr_assert_gt(cost, r->limit.burst);
+		return;
+	}
+	if (tokens_at(r, key, at_us) < cost * LIMIT_UT) {
+		cr_assert_eq(a->wait_us, 500000, "seed %u: %ld", r->seed, (long)a->wait_us);
+		return;
+	}
+	r->n_waits++;
+	cr_assert(a->wait_us == 500000 || tokens_at(r, key, at_us - 1) < cost * LIMIT_UT,
+		  "seed %u: sooner", r->seed);
+}
+
+/* The amount: of an ordinary take the cost; 0: refused. */
+static uint64_t twin_takes(struct run *r, unsigned key, uint64_t now_us, const struct script_op *op,
+			   uint64_t cost, bool *ret_leased)
+{
+	const struct shared_bucket_terms t = bucket_terms(r);
+	struct shared_bucket *b = &r->bucket[key];
+	uint64_t seen_us = r->twin.seen_us, n, id = op->lease[7];
+	uint64_t end_us = now_us + script_lease_hold_us(op->ttl_us);
+	uint64_t room = tokens_at(r, key, 0) / LIMIT_UT; /* who is refused writes nothing */
+
+	*ret_leased = false;
+	if (room < cost)
+		return 0;
+	shared_bucket_tokens_ut(b, &t, seen_us);
+	if (op->kind == SCRIPT_TAKE || !outstanding_has_room(&b->leases, id) ||
+	    end_us > region_share_lease_end_us(&r->twin, &r->terms, now_us))
+		return shared_bucket_take(b, &t, seen_us, cost) ? cost : 0;
+	n = room / op->sharers < op->amount ? room / op->sharers : op->amount;
+	n = n > cost ? n : cost;
+	*ret_leased = shared_bucket_lease(b, &t, seen_us, id, n, end_us);
+	cr_assert(*ret_leased);
+	region_share_leased(&r->twin, end_us);
+	return n;
+}
+
+static void take(struct run *r)
+{
+	unsigned key = (unsigned)pick(r, KEYS);
+	uint64_t cost = 1 + pick(r, pick(r, 4) == 0 ? r->limit.burst + 2 : 3);
+	struct script_op op = {.kind = pick(r, 2) == 0 ? SCRIPT_TAKE : SCRIPT_LEASE,
+			       .amount = 1 + pick(r, r->limit.burst),
+			       .ttl_us = SCRIPT_LEASE_TTL_MIN_US +
+					 pick(r, UINT64_C(1) << pick(r, 23)),
+			       .sharers = 1 + (uint32_t)pick(r, 3)};
+	struct script_answer a;
+	uint64_t amount, end_of_leases;
+	bool leased;
+
+	cost = cost < LIMIT_MAX ? cost : LIMIT_MAX;
+	op.lease[7] = (unsigned char)(1 + pick(r, pick(r, 2) == 0 ? 40 : 6));
+	a = run_on(r, &op, key, cost);
+	end_of_leases = r->twin.leases_until_us;
+	amount = twin_takes(r, key, a.now_us, &op, cost, &leased);
+	cr_assert_eq(a.status == SCRIPT_ALLOWED, amount > 0, "seed %u", r->seed);
+	cr_assert_eq(a.lease_us > 0, leased, "seed %u", r->seed);
+	cr_assert_eq(a.remaining, tokens_at(r, key, 0) / LIMIT_UT, "seed %u: %lu, %lu", r->seed,
+		     (unsigned long)a.remaining, (unsigned long)(tokens_at(r, key, 0) / LIMIT_UT));
+	if (amount == 0)
+		check_wait(r, key, cost, &a);
+	else if (op.kind == SCRIPT_LEASE)
+		cr_assert_eq(a.amount, amount);
+	if (leased && end_of_leases != r->twin.leases_until_us)
+		r->written_us = r->twin.seen_us;
+	r->n_leased += leased;
+	r->n_taken += amount > 0;
+}
+
+static void unlease(struct run *r)
+{
+	unsigned key = (unsigned)pick(r, KEYS);
+	struct script_op op = {.kind = SCRIPT_UNLEASE, .amount = pick(r, r->limit.burst)};
+	struct shared_bucket b = r->bucket[key];
+	struct script_answer a;
+	struct limit share;
+	bool known;
+
+	op.lease[7] = (unsigned char)(1 + pick(r, 6));
+	a = run_on(r, &op, key, 1);
+
+	const struct shared_bucket_terms t = bucket_terms(r);
+
+	known = shared_bucket_unlease(&b, &t, r->twin.seen_us, op.lease[7], op.amount);
+	cr_assert_eq(a.status == SCRIPT_ALLOWED, known, "seed %u", r->seed);
+	cr_assert_eq(a.remaining, b.tokens_ut / LIMIT_UT,
+		     "seed %u: %lu, %lu known %d n %u now %lu at %lu", r->seed, a.remaining,
+		     b.tokens_ut, known, b.leases.n, a.now_us, r->bucket[key].at_us);
+	share = share_of(&r->limit, region_share_now(&r->twin, a.now_us), SHARE_RATE_WHOLE);
+	if (known && b.leases.n == 0 && b.tokens_ut == share.cap_ut)
+		b = (struct shared_bucket){0}; /* the key is gone */
+	if (known)
+		r->bucket[key] = b;
+}
+
+/* ---- Sequences ---- */
+
 static void pass_time(struct run *r)
 {
 	uint64_t step_us = pick(r, pick(r, 3) == 0 ? 6 * SECOND : SECOND);
@@ -167,20 +309,50 @@ static void pass_time(struct run *r)
 		r->rig.virtual_us -= 20 * step_us;
 	else if (r->rig.jumped)
 		r->rig.virtual_us += 20 * step_us;
-	else if (pick(r, 12) == 0)
+	else if (r->written_us == r->twin.seen_us && pick(r, 12) == 0)
 		r->rig.virtual_us -= step_us / 4;
 	else
 		r->rig.virtual_us += step_us;
 	r->rig.clock_us = r->rig.virtual_us;
 }
 
-static void sequence(unsigned seed, enum algorithm algorithm, unsigned *total)
+static void random_limit(struct run *r)
+{
+	static const uint64_t per_us[] = {1000,    3000,     33000,       100000,          1000000,
+					  7000000, 60000000, 86400000000, LIMIT_PER_MAX_US};
+	uint64_t most = pick(r, 6) == 0 ? LIMIT_MAX : 100;
+
+	r->limit.limit = 1 + pick(r, most);
+	r->limit.burst = 1 + pick(r, most);
+	r->limit.per_us = per_us[pick(r, sizeof per_us / sizeof *per_us)];
+	cr_assert_eq(limit_init(&r->limit), KOVA_OK);
+}
+
+static void step(struct run *r, bool decides)
+{
+	if (!r->begun) {
+		report(r);
+		return;
+	}
+	pass_time(r);
+	if (pick(r, 20) == 0)
+		configure(r);
+	if (decides && pick(r, 6) == 0)
+		unlease(r);
+	else if (decides && pick(r, 4) > 0)
+		take(r);
+	else if (pick(r, 2) == 0)
+		grant(r);
+	else
+		report(r);
+}
+
+static void sequence(unsigned seed, enum algorithm algorithm, bool decides, struct run *total)
 {
 	struct run r = {.seed = seed, .dice = {seed}, .epoch = seed};
 
-	r.limit =
-		(struct limit){.algorithm = algorithm, .limit = 10, .burst = 20, .per_us = SECOND};
-	cr_assert_eq(limit_init(&r.limit), KOVA_OK);
+	r.limit.algorithm = algorithm;
+	random_limit(&r);
 	r.terms = (struct region_share_terms){
 		.lend_us = pick(&r, 6) == 0 ? 0 : pick(&r, 30 * SECOND),
 		.lease_max_us = script_lease_hold_us(SCRIPT_LEASE_TTL_MAX_US),
@@ -194,21 +366,17 @@ static void sequence(unsigned seed, enum algorithm algorithm, unsigned *total)
 	r.quota.floor = parts(&r);
 	script_rig_start(&r.rig);
 	r.rig.virtual_us = START + pick(&r, SECOND);
-	for (int i = 0; i < 300; i++) {
-		if (r.begun)
-			pass_time(&r);
-		if (r.begun && pick(&r, 20) == 0)
-			configure(&r);
-		if (pick(&r, 2) == 0 && r.begun)
-			grant(&r);
-		else
-			report(&r);
-	}
+	for (int i = 0; i < 300; i++)
+		step(&r, decides);
 	script_rig_stop(&r.rig);
-	total[0] += r.n_grants;
-	total[1] += r.n_lent;
-	total[2] += r.n_jumps;
-	total[3] += r.n_settling;
+	total->n_grants += r.n_grants;
+	total->n_lent += r.n_lent;
+	total->n_jumps += r.n_jumps;
+	total->n_settling += r.n_settling;
+	total->n_leased += r.n_leased;
+	total->n_taken += r.n_taken;
+	total->n_refused += r.n_refused;
+	total->n_waits += r.n_waits;
 }
 
 Test(quota_differential, a_grant_that_can_be_none)
@@ -241,15 +409,31 @@ Test(quota_differential, a_grant_that_can_be_none)
 
 Test(quota_differential, the_share)
 {
-	unsigned total[4] = {0};
+	struct run total = {0};
 
 	for (unsigned seed = 1; seed <= 60; seed++)
 		sequence(seed, seed % 2 == 0 ? ALGORITHM_TOKEN_BUCKET : ALGORITHM_SLIDING_WINDOW,
-			 total);
-	cr_log_info("%u grants, %u promises, %u jumps, %u late words", total[0], total[1], total[2],
-		    total[3]);
-	cr_assert_gt(total[0], 1000);
-	cr_assert_gt(total[1], 100);
-	cr_assert_gt(total[2], 100);
-	cr_assert_gt(total[3], 100);
+			 false, &total);
+	cr_log_info("%u grants, %u promises, %u jumps, %u late words", total.n_grants, total.n_lent,
+		    total.n_jumps, total.n_settling);
+	cr_assert_gt(total.n_grants, 1000);
+	cr_assert_gt(total.n_lent, 100);
+	cr_assert_gt(total.n_jumps, 100);
+	cr_assert_gt(total.n_settling, 100);
+}
+
+Test(quota_differential, buckets_under_a_share)
+{
+	struct run total = {0};
+
+	for (unsigned seed = 1; seed <= 100; seed++)
+		sequence(seed, ALGORITHM_TOKEN_BUCKET, true, &total);
+	cr_log_info("%u grants, %u jumps, %u taken, %u leased, %u refused, %u waits",
+		    total.n_grants, total.n_jumps, total.n_taken, total.n_leased, total.n_refused,
+		    total.n_waits);
+	cr_assert_gt(total.n_grants, 500);
+	cr_assert_gt(total.n_jumps, 100);
+	cr_assert_gt(total.n_leased, 500);
+	cr_assert_gt(total.n_taken, 2000);
+	cr_assert_gt(total.n_waits, 500);
 }
