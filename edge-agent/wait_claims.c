@@ -132,9 +132,18 @@ uint64_t waiter_retry_ms(const struct request_state *s, int64_t wait_us)
 	return ms < 1 ? 1 : ms < most ? ms : most;
 }
 
+/* Other regions' shares may come to this one before that. */
+static bool may_grow(const struct request_state *s)
+{
+	for (uint16_t i = 0; i < s->n_checks; i++)
+		if (s->checks[i].policy != NULL && s->checks[i].policy->scope == SCOPE_GLOBAL)
+			return true;
+	return false;
+}
+
 bool waiter_is_in_vain(const struct request_state *s, const struct script_answer *said)
 {
 	return !s->wants_permit && s->request.answer.reason == REASON_LIMITED &&
-	       !said->turn.behind_others &&
+	       !said->turn.behind_others && !may_grow(s) &&
 	       uv_now(s->engine->loop) + (uint64_t)said->wait_us / 1000 > s->waiter.deadline.at;
 }

@@ -223,6 +223,13 @@ end
 -- µs until the check's child may take of its parent what it costs. Who only looks leaves no trace.
 local function share_wait(c, looks)
   local s, l = c.state, c.limit
+  if c.quota then
+    c.shares = looks and share.copy(c.shares) or c.shares
+    c.place = share.ask(c.shares, c.child, c.weight, c.most, s.tokens, s.piece.cap)
+    local lack = share.lack(c.shares, c.place, c.cost * 1000000)
+    local us = lack > 0 and algorithms[6].time_until(s, l, s.tokens + lack) or 0
+    return us < 0 and SHARE_AGAIN or us
+  end
   local tokens = l[1] - s.debt
   local beyond = tokens < 0 and -tokens or 0 -- the clock went back
   tokens = tokens + beyond

@@ -181,6 +181,7 @@ local function shared_bucket_functions()
 
   return {
     load = load,
+    time_until = time_until,
     wait = function(s, l, cost) return time_until(s, l, cost * 1000000) end,
     take = function(s, _, cost) s.tokens = s.tokens - cost * 1000000 end,
     untake = function(s, _, cost) s.tokens = s.tokens + cost * 1000000 end,

@@ -158,6 +158,8 @@ static bool level_read(const struct reading *in, const struct conf_path *path,
 	int64_t per_ms = 0;
 
 	l->algorithm = algorithm_of(in);
+	if (in->fields->scope == SCOPE_GLOBAL && l->algorithm == ALGORITHM_GCRA)
+		l->algorithm = ALGORITHM_TOKEN_BUCKET; /* what it admits is the same */
 	fail_misplaced(in->r, path, l->algorithm, level_given(f));
 	if (f->limit == CONF_ABSENT)
 		conf_fail(in->r, path, NULL, CONF_AT_VALUE, "`limit` is missing%s",
@@ -444,6 +446,27 @@ static void adaptive_read(const struct reading *in, struct policy *p)
 	p->has_adaptive = true;
 }
 
+/* What can't be shared out among regions. */
+static void global_check(const struct reading *in)
+{
+	const struct policy_fields *f = in->fields;
+	enum algorithm a = algorithm_of(in);
+
+	if (a == ALGORITHM_SLIDING_COUNTER || a == ALGORITHM_CONCURRENCY)
+		conf_fail(in->r, in->path, "algorithm", CONF_AT_VALUE,
+			  "with scope `global`, `algorithm` must be one of `token-bucket` `gcra` "
+			  "`sliding-window` `calendar`; this is `%s`",
+			  policy_algorithm_names[a]);
+	if (f->plan != NULL)
+		conf_fail(in->r, in->path, "plan", CONF_AT_KEY,
+			  "`plan` and scope `global` exclude each other: permits that are held "
+			  "can't be shared out among regions");
+	if (f->adaptive != NULL)
+		conf_fail(in->r, in->path, "adaptive", CONF_AT_KEY,
+			  "`adaptive` and scope `global` exclude each other: each region would "
+			  "learn another limit");
+}
+
 /* The fields that concern the whole policy. */
 static void policy_check(const struct reading *in)
 {
@@ -459,6 +482,8 @@ static void policy_check(const struct reading *in)
 	if (f->plan != NULL && f->levels != NULL)
 		conf_fail(in->r, in->path, "plan", CONF_AT_KEY,
 			  "`plan` and `levels` exclude each other");
+	if (f->scope == SCOPE_GLOBAL)
+		global_check(in);
 	if (f->scope == SCOPE_GLOBAL)
 		conf_fail(in->r, in->path, "scope", CONF_AT_VALUE,
 			  "scope `%s` is not available yet", policy_scope_names[f->scope]);

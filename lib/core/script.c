@@ -413,7 +413,7 @@ static bool add_quota(struct script_batch *b, const struct script_check *c)
 	char *p = buf_reserve(&b->program, 2);
 	unsigned n = b->n_quotas;
 
-	assert(c->adaptive == NULL && c->share.weight == 0);
+	assert(c->adaptive == NULL);
 	if (k == NULL || record == NULL || p == NULL || n == UINT16_MAX)
 		return false;
 	script_put_quota(record, k->ref, c->quota);

@@ -35,8 +35,8 @@ struct script_check {
 	/* What is taken by TAKE, LEASE and CHARGE, less what GIVE and UNLEASE bring back, is added up in the ledger of
 	 * the key's policy and root, keyspace_ledger() of `key`. Of a pair's levels one has it */
 	bool ledger;
-	const struct script_quota *
-		quota; /* its limit is one of all regions; without `adaptive` and `share`; borrowed; NULL: of this one */
+	const struct script_quota
+		*quota; /* its limit is one of all regions; borrowed; NULL: of this one */
 	struct share_claim
 		share; /* TAKE, PEEK of a token bucket: for which of its children; weight 0: none */
 	struct turn_claim

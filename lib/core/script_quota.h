@@ -6,7 +6,7 @@
 
 /*
  * A limit in all regions together (docs/global.md): by which share of it this region goes is kept in Redis, in
- * keyspace_quota(). All checks of one policy and root have the same; token buckets, sliding windows (log) and calendars can.
+ * keyspace_quota(). All checks of one policy and root have the same; token buckets, sliding windows (log) and calendars can, without `adaptive`.
  */
 struct script_quota {
 	uint32_t
