@@ -10,7 +10,9 @@
 
 #include "control.h"
 #include "coord_conf.h"
+#include "core/hash.h"
 #include "io/log.h"
+#include "io/share_codec.h"
 #include "io/state_dir.h"
 #include "share.h"
 
@@ -187,9 +189,25 @@ void coord_gossip_reload(struct coord_gossip *g, const struct coord_conf *conf)
 struct publication {
 	struct message message; /* first */
 	struct coord_share *share;
+	uint64_t keep_ms; /* of a grant */
 	size_t len;
 	char text[];
 };
+
+static void post(struct coord_share *share, void (*run)(struct message *m), struct slice bytes,
+		 uint64_t keep_ms)
+{
+	struct publication *p = share->gossip != NULL ? malloc(sizeof *p + bytes.len) : NULL;
+
+	if (p == NULL)
+		return; /* out of memory: there will be others */
+	p->message.run = run;
+	p->share = share;
+	p->keep_ms = keep_ms;
+	p->len = bytes.len;
+	memcpy(p->text, bytes.ptr, bytes.len);
+	mailbox_post(&share->box, &p->message);
+}
 
 static void not_published(const char *why)
 {
@@ -220,15 +238,40 @@ static void on_publication(struct message *m)
 
 void coord_publish_weights(struct coord_share *share, struct slice json)
 {
-	struct publication *p = share->gossip != NULL ? malloc(sizeof *p + json.len) : NULL;
+	post(share, on_publication, json, 0);
+}
 
-	if (p == NULL)
-		return; /* out of memory: the next time they are found */
-	p->message.run = on_publication;
-	p->share = share;
-	p->len = json.len;
-	memcpy(p->text, json.ptr, json.len);
-	mailbox_post(&share->box, &p->message);
+/* Which share of which quota: the same for all coordinators. */
+static uint64_t quota_hash(const struct share_quota *q)
+{
+	return gossip_hash(q->region) ^ hash_mix(gossip_hash(q->policy)) ^
+	       hash_mix(hash_mix(gossip_hash(q->root)));
+}
+
+static void on_grant(struct message *m)
+{
+	struct publication *p = (struct publication *)m;
+	const struct slice bytes = {p->text, p->len};
+	struct share_grant_message said;
+
+	if (share_grant_parse(bytes, &said) == KOVA_OK) {
+		const struct gossip_grant grant = {.quota = quota_hash(&said.quota),
+						   .seq = said.grant.seq,
+						   .keep_ms = p->keep_ms < GOSSIP_GRANT_KEEP_MS_MAX
+								      ? (uint32_t)p->keep_ms
+								      : GOSSIP_GRANT_KEEP_MS_MAX,
+						   .region = said.quota.region,
+						   .bytes = bytes};
+
+		gossip_service_grant(p->share->gossip->service, &grant);
+		share_grant_release(&said);
+	}
+	free(p);
+}
+
+void coord_gossip_grant(struct coord_share *share, struct slice grant, uint64_t keep_ms)
+{
+	post(share, on_grant, grant, keep_ms);
 }
 
 /* ---- What others ask ---- */

@@ -39,3 +39,9 @@ const struct gossip_service *coord_gossip_service(const struct coord_gossip *g);
  * is said already is not written again. Nothing, where there is no gossip, and logged, where it can't be.
  */
 void coord_publish_weights(struct coord_share *share, struct slice json);
+
+/*
+ * Any thread, and only after the transaction that carries it was committed: a grant (the bytes of a ShareGrant, copied), which the nodes of
+ * its region hear of by gossip as well, and may pass on for `keep_ms`. Nothing, where there is no gossip.
+ */
+void coord_gossip_grant(struct coord_share *share, struct slice grant, uint64_t keep_ms);

@@ -8,6 +8,13 @@ void gossip_numbers_write(struct metrics_writer *w, const struct gossip_numbers 
 		uint64_t n;
 	} members[] = {{"alive", g->alive}, {"suspect", g->suspect}, {"dead", g->dead}};
 
+	const struct {
+		const char *fate;
+		uint64_t n;
+	} grants[] = {{"told", g->grants_sent},
+		      {"taken", g->grants_taken},
+		      {"dropped", g->grants_dropped}};
+
 	if (!g->on)
 		return;
 	metrics_family(w, "kova_gossip_rejected", METRIC_COUNTER, NULL,
@@ -24,6 +31,15 @@ void gossip_numbers_write(struct metrics_writer *w, const struct gossip_numbers 
 		const struct metric_label label = {"state", members[i].state};
 
 		metrics_sample(w, &label, 1, (double)members[i].n);
+	}
+	metrics_family(
+		w, "kova_gossip_grants", METRIC_COUNTER, NULL,
+		"Grants of global quotas: told by this node, taken for its region, not told for "
+		"want of room.");
+	for (unsigned i = 0; i < 3; i++) {
+		const struct metric_label label = {"fate", grants[i].fate};
+
+		metrics_sample(w, &label, 1, (double)grants[i].n);
 	}
 	metrics_number(w, "kova_gossip_items", METRIC_GAUGE, NULL,
 		       "Policies, overrides and deletions that are known.", (double)g->items);

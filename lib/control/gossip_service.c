@@ -41,6 +41,7 @@ struct gossip_service {
 	struct control_item **taking; /* by the control plane, in a thread */
 	size_t n_taking;
 	uv_timer_t apply, save;
+	uint64_t grants_sent, grants_refused;
 	uint64_t saved_refusals; /* a digest of what was saved */
 	bool skewed;             /* as it was said last */
 	bool closing;
@@ -229,6 +230,26 @@ static void came(void *data, const struct gossip_item *said)
 	apply_later(s, s->n_came > FEW ? APART_MS : 0);
 }
 
+static void granted(void *data, struct slice grant)
+{
+	struct gossip_service *s = data;
+
+	if (!s->closing && s->user.granted != NULL)
+		s->user.granted(s->user.data, grant);
+}
+
+void gossip_service_grant(struct gossip_service *s, const struct gossip_grant *grant)
+{
+	if (s->closing)
+		return;
+	if (gossip_grant(s->core, gossip_udp_now(), grant) != KOVA_OK) {
+		s->grants_refused++;
+		return;
+	}
+	s->grants_sent++;
+	gossip_udp_kick(s->udp);
+}
+
 static const char *const states[] = {"alive", "suspect", "dead"};
 
 static void member(void *data, const struct gossip_member *m, enum gossip_state was)
@@ -368,8 +389,11 @@ static struct gossip_udp *open_sockets(struct gossip_service *s, struct buf *ret
 				      .seeds = (const char *const *)g->seeds,
 				      .n_seeds = g->n_seeds,
 				      .epoch = s->epoch};
-	struct gossip_owner owner = {
-		.read = control_item_read, .came = came, .member = member, .data = s};
+	struct gossip_owner owner = {.read = control_item_read,
+				     .came = came,
+				     .granted = granted,
+				     .member = member,
+				     .data = s};
 
 	if (gossip_keys_load(g->secret_file, &udp.keys, ret_error) != KOVA_OK)
 		return NULL;
@@ -490,6 +514,10 @@ void gossip_service_numbers(const struct gossip_service *s, struct gossip_number
 	struct gossip_time now = gossip_udp_now();
 	struct gossip_numbers n = {.on = true,
 				   .items = gossip_n_items(s->core),
+				   .grants_sent = s->grants_sent,
+				   .grants_taken = gossip_counts(s->core)->grants,
+				   .grants_dropped =
+					   gossip_grants_dropped(s->core) + s->grants_refused,
 				   .alive = t->n_alive - t->n_suspect + 1, /* and itself */
 				   .suspect = t->n_suspect,
 				   .dead = t->n - t->n_alive};

@@ -27,6 +27,8 @@ struct gossip_user {
 	const struct gossip_section *conf;
 	/* What came by gossip is in force in `control`. */
 	void (*in_force)(void *data);
+	/* A grant of a global quota came for our region, newer than any before: a ShareGrant. NULL: it has no use for any. */
+	void (*granted)(void *data, struct slice share_grant);
 	/* Something happened that others should hear of; `fields` is taken, NULL: memory was out. */
 	void (*event)(void *data, const char *name, json_t *fields);
 	void *data;
@@ -38,6 +40,9 @@ void gossip_service_close(struct gossip_service *s, void (*on_closed)(void *data
 
 /* What the control plane has written: it is spread. For control_on_written(). */
 void gossip_service_written(struct gossip_service *s, const struct control_written *list, size_t n);
+
+/* Tells a grant that is committed to the nodes of its region; what is too long, or kept for no time, is counted. */
+void gossip_service_grant(struct gossip_service *s, const struct gossip_grant *grant);
 
 /* Reads the secrets of `path` (NULL: none) again. KOVA_ECONFIG: ret_errors says what is wrong, and they stay as they were. */
 KOVA_MUST_CHECK kova_status gossip_service_reload(struct gossip_service *s, const char *path,
@@ -60,6 +65,7 @@ struct gossip_numbers {
 	bool on;
 	uint64_t rejected[GOSSIP_REJECTED_REASONS];
 	uint64_t items, alive, suspect, dead;
+	uint64_t grants_sent, grants_taken, grants_dropped;
 	unsigned n_peers;
 	struct {
 		char name[NAME_BYTES_MAX + 1];

@@ -36,7 +36,7 @@ struct gossip *gossip_new(const struct gossip_conf *conf, struct gossip_time now
 	gossip_items_init(&g->items, conf->read);
 	g->clock_ms = clock_of(now);
 	g->probe_due_ms = now.mono_ms + gossip_below(g, GOSSIP_PROBE_MS);
-	g->news_due_ms = g->seed_due_ms = now.mono_ms;
+	g->news_due_ms = g->seed_due_ms = g->grants_due_ms = now.mono_ms;
 	return g;
 }
 
@@ -46,6 +46,7 @@ void gossip_free(struct gossip *g)
 		return;
 	gossip_items_release(&g->items);
 	gossip_members_release(&g->members);
+	gossip_grants_release(&g->grants);
 	free(g);
 }
 
@@ -411,6 +412,8 @@ uint64_t gossip_wake_ms(const struct gossip *g)
 	if (g->probe.target != NULL && !g->probe.asked &&
 	    g->probe.sent_ms + probe_timeout_ms(g) < due)
 		due = g->probe.sent_ms + probe_timeout_ms(g);
+	if (g->grants.n_sends > 0 && g->grants_due_ms < due)
+		due = g->grants_due_ms;
 	return has_news(g) && g->members.n_alive > 0 && g->news_due_ms < due ? g->news_due_ms : due;
 }
 
@@ -549,6 +552,7 @@ void gossip_step(struct gossip *g, struct gossip_time now, const struct gossip_i
 	probe_turn(g, now, out);
 	news_turn(g, now, out);
 	seed_turn(g, now, out);
+	grants_turn(g, now, out);
 }
 
 void gossip_leave(struct gossip *g, struct gossip_time now, struct gossip_out *out)

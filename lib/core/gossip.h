@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "core/buf.h"
+#include "core/gossip_grants.h"
 #include "core/gossip_items.h"
 #include "core/gossip_members.h"
 #include "core/gossip_wire.h"
@@ -50,10 +51,11 @@ void gossip_set_seeds(struct gossip *g, const struct gossip_address *seeds, size
 /* ---- What a step says ---- */
 
 enum gossip_output_kind {
-	GOSSIP_SEND,   /* body: send it to `to` */
-	GOSSIP_CAME,   /* item: newer than what is known; gossip_put() it once it is kept */
-	GOSSIP_MEMBER, /* member is now what its state says, and was `was` */
-	GOSSIP_PULL,   /* fetch what differs from the member at `to`, by a stream (gossip_bulk.h) */
+	GOSSIP_SEND,    /* body: send it to `to` */
+	GOSSIP_CAME,    /* item: newer than what is known; gossip_put() it once it is kept */
+	GOSSIP_MEMBER,  /* member is now what its state says, and was `was` */
+	GOSSIP_GRANTED, /* grant: for our region, newer than any before */
+	GOSSIP_PULL, /* fetch what differs from the member at `to`, by a stream (gossip_bulk.h) */
 };
 
 struct gossip_output {
@@ -61,6 +63,7 @@ struct gossip_output {
 	struct gossip_address to;
 	size_t at, len;                     /* of the body in `bytes` */
 	struct gossip_item item;            /* slices of the input */
+	struct gossip_grant grant;          /* likewise */
 	const struct gossip_member *member; /* until the next step */
 	enum gossip_state was;
 };
@@ -113,6 +116,16 @@ size_t gossip_n_items(const struct gossip *g);
 const struct gossip_refusal *gossip_refusals(const struct gossip *g, size_t *ret_n);
 void gossip_set_refusals(struct gossip *g, const struct gossip_refusal *list, size_t n);
 
+/* ---- Grants ---- */
+
+/*
+ * Tells a grant to the nodes of its region. Only of a grant that is committed: of another the next allocator would not know
+ * (docs/global.md, step 6). KOVA_ETOOBIG: more than GOSSIP_GRANT_BYTES_MAX bytes; KOVA_ERANGE: no time to keep it, or too long. One that is
+ * not newer than what is known is left as it is.
+ */
+KOVA_MUST_CHECK kova_status gossip_grant(struct gossip *g, struct gossip_time now,
+					 const struct gossip_grant *grant);
+
 /* ---- Members ---- */
 
 const struct gossip_members *gossip_members(const struct gossip *g);
@@ -129,5 +142,8 @@ struct gossip_counts {
 	uint64_t skew;      /* items refused for their stamp */
 	uint64_t conflicts; /* messages of two nodes of one name */
 	uint64_t overflow;  /* members that there was no room for */
+	uint64_t grants;    /* for our region, that were new */
 };
+/* Grants that made room for others before they were passed on as often as they should. */
+uint64_t gossip_grants_dropped(const struct gossip *g);
 const struct gossip_counts *gossip_counts(const struct gossip *g);

@@ -7,6 +7,8 @@
 
 enum {
 	FANOUT = 3,          /* members that are told in a round */
+	GRANT_MESSAGES = 3,  /* in a round, of any number of grants */
+	RELAY_SENDS = 2,     /* messages that carry a grant that is not for our region */
 	INDIRECT = 3,        /* members that are asked to probe another */
 	PINGS = 16,          /* of which we know when they left */
 	RELAYS = 32,         /* probes for others that are under way */
@@ -36,6 +38,7 @@ struct gossip {
 	uint64_t name_hash, max_skew_ms;
 	struct gossip_items items;
 	struct gossip_members members;
+	struct gossip_grants grants;
 	uint64_t random;
 	uint32_t seq;
 	struct {
@@ -54,7 +57,7 @@ struct gossip {
 	unsigned health;
 	struct relay relays[RELAYS];
 	unsigned next_relay;
-	uint64_t probe_due_ms, news_due_ms, seed_due_ms;
+	uint64_t probe_due_ms, news_due_ms, seed_due_ms, grants_due_ms;
 	uint64_t sync_from_ms, sample_from_ms, pull_from_ms; /* not before */
 	uint64_t synced_ms;
 	int64_t clock_ms; /* our wall clock minus the monotonic one, at the last step */
@@ -79,6 +82,14 @@ struct message {
 void message_begin(struct gossip *g, struct message *m, enum gossip_type type, uint32_t seq,
 		   struct gossip_time now);
 void message_send(struct message *m, const struct gossip_address *to, struct gossip_out *out);
+
+/* ---- gossip_grants_turn.c ---- */
+
+/* Sends what grants are due. */
+void grants_turn(struct gossip *g, struct gossip_time now, struct gossip_out *out);
+/* The part of a message of grants that is its own; `take` false: only whether it is well-formed. */
+bool grants_take(struct gossip *g, struct gossip_time now, struct wire_reader *r, bool take,
+		 struct gossip_out *out);
 
 /* ---- gossip_news.c ---- */
 

@@ -275,6 +275,8 @@ bool sync_take(struct gossip *g, struct gossip_time now, enum gossip_type type,
 		return read_list(g, now, from, r, take, out);
 	case GOSSIP_WANT:
 		return read_want(g, now, from, r, take, out);
+	case GOSSIP_GRANTS:
+		return grants_take(g, now, r, take, out);
 	default:
 		return true;
 	}

@@ -64,6 +64,7 @@ enum gossip_type {
 	GOSSIP_DIGESTS,  /* a row of the tree of digests */
 	GOSSIP_LIST,     /* the items of one leaf */
 	GOSSIP_WANT,     /* please send these items */
+	GOSSIP_GRANTS,   /* grants of one region (gossip_grants.h) */
 	GOSSIP_TYPES
 };
 

@@ -271,6 +271,10 @@ static void carry_out(struct gossip_udp *u)
 		case GOSSIP_CAME:
 			u->owner.came(u->owner.data, &o->item);
 			break;
+		case GOSSIP_GRANTED:
+			if (u->owner.granted != NULL)
+				u->owner.granted(u->owner.data, o->grant.bytes);
+			break;
 		case GOSSIP_MEMBER:
 			u->owner.member(u->owner.data, o->member, o->was);
 			break;

@@ -18,7 +18,11 @@
 	X(REFUTATION, "who is suspected says nothing")                               \
 	X(SUSPICION, "who does not answer is dead at once")                          \
 	X(INDIRECT_PROBES, "nobody else is asked to probe")                          \
-	X(RECONNECT, "nobody asks the dead")
+	X(RECONNECT, "nobody asks the dead")                                         \
+	X(NEWEST_GRANT, "an older grant takes the place of a newer one")             \
+	X(GRANTS_END, "grants are passed on when they have ended")                   \
+	X(GRANTS_BOUNDED, "all grants are sent at once")                             \
+	X(UNCOMMITTED, "a grant is gossiped before it is committed")
 
 enum gossip_mutation {
 	GOSSIP_NOTHING_BROKEN,

@@ -288,6 +288,73 @@ static void member(struct net_node *node, const struct gossip_output *o)
 	net->suspicions += o->member->state == GOSSIP_SUSPECT;
 }
 
+/* ---- Grants ---- */
+
+struct grant_text {
+	uint32_t q, seq, committed;
+};
+
+static unsigned region_number(unsigned node)
+{
+	return node % NET_REGIONS;
+}
+
+static const char *const region_names[NET_REGIONS] = {"r0", "r1", "r2"};
+
+void net_grant(struct net *net, unsigned q, bool committed)
+{
+	struct net_grant *grant = &net->grants[q];
+	struct grant_text text = {q, grant->seq + 1, committed};
+	const struct gossip_grant said = {.quota = q,
+					  .seq = text.seq,
+					  .keep_ms = (uint32_t)net->keep_ms,
+					  .region = slice_of(region_names[q % NET_REGIONS]),
+					  .bytes = {(const char *)&text, sizeof text}};
+
+	if (committed) {
+		grant->seq = text.seq;
+		grant->decided_us[text.seq % 2] = net->world.now_us;
+	}
+	if (!committed && GOSSIP_RULE(UNCOMMITTED))
+		return;
+	if (gossip_grant(net->nodes[0].g, now_of(&net->nodes[0]), &said) != KOVA_OK)
+		abort();
+	arm(&net->nodes[0]);
+}
+
+unsigned net_without_grant(const struct net *net, unsigned q)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 1; i < net->n; i++)
+		n += net->nodes[i].g != NULL && region_number(i) == q % NET_REGIONS &&
+		     net->nodes[i].granted[q] != net->grants[q].seq;
+	return n;
+}
+
+static void granted(struct net_node *node, const struct gossip_grant *grant)
+{
+	struct net *net = node->net;
+	struct grant_text text;
+
+	memcpy(&text, grant->bytes.ptr, sizeof text);
+	trace(net, (uint64_t)text.q << 32 ^ text.seq ^ node->number);
+	const struct net_grant *known = &net->grants[text.q];
+	uint64_t age_ms = (net->world.now_us - known->decided_us[text.seq % 2]) / 1000;
+
+	if (!text.committed)
+		world_violated(&net->world, "%s takes a grant that was not committed", node->name);
+	else if (region_number(node->number) != text.q % NET_REGIONS)
+		world_violated(&net->world, "%s takes a grant of another region", node->name);
+	else if (text.seq <= node->granted[text.q] && !net->overrun)
+		world_violated(&net->world, "%s takes grant %u after %u", node->name, text.seq,
+			       node->granted[text.q]);
+	else if (text.seq + 1 >= known->seq && age_ms > net->keep_ms + net->late_ms)
+		world_violated(&net->world, "%s takes a grant that is %llu ms old", node->name,
+			       (unsigned long long)age_ms);
+	node->granted[text.q] = text.seq;
+}
+
 /* The outputs of a step of this node. */
 static void carry_out(struct net_node *node)
 {
@@ -302,6 +369,9 @@ static void carry_out(struct net_node *node)
 			break;
 		case GOSSIP_CAME:
 			came(node, &o.item);
+			break;
+		case GOSSIP_GRANTED:
+			granted(node, &o.grant);
 			break;
 		case GOSSIP_MEMBER:
 			member(node, &o);
@@ -369,6 +439,11 @@ void net_start(struct net *net, unsigned i, bool seeded)
 				   .read = read_item};
 	const void *was;
 
+	if (net->regional && i == 0)
+		conf.role = GOSSIP_COORDINATOR;
+	if (net->regional)
+		conf.region = i == 0 ? SLICE("") : slice_of(region_names[region_number(i)]);
+	memset(node->granted, 0, sizeof node->granted);
 	node->g = gossip_new(&conf, now_of(node));
 	if (node->g == NULL)
 		abort();

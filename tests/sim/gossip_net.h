@@ -9,6 +9,8 @@
 #include "gossip_broken.h"
 #include "world.h"
 
+enum { NET_REGIONS = 3, NET_QUOTAS = 4096 };
+
 enum { NET_SKEW_MS = 250, NET_IDS_MAX = 64, NET_HEADERS = 28 /* IPv4 and UDP */ };
 
 /* An item as a node keeps it. */
@@ -31,6 +33,14 @@ struct net_node {
 	bool paused;
 	uint64_t timer; /* the number of the event that counts */
 	uint64_t bytes_out, bytes_in, datagrams_out;
+	uint32_t
+		granted[NET_QUOTAS]; /* the newest seq that came, since it started; of its region */
+};
+
+/* The newest grant of a region's share of a quota that was committed, and the one before. */
+struct net_grant {
+	uint32_t seq;
+	uint64_t decided_us[2]; /* by seq % 2 */
 };
 
 struct net {
@@ -43,6 +53,10 @@ struct net {
 		*newest[NET_IDS_MAX]; /* the write that must win, of those by right clocks */
 	uint64_t deaths, suspicions;  /* of nodes that were up, as seen by others */
 	uint64_t n_datagrams;
+	bool regional; /* node 0 is a coordinator, the others are of regions by their number */
+	struct net_grant grants[NET_QUOTAS]; /* quota q is of region q % NET_REGIONS */
+	bool overrun;              /* more grants than a node can know: one may come again */
+	uint64_t keep_ms, late_ms; /* of grants; and how long after that one may still come */
 	struct gossip_out out;
 	uint64_t trace; /* a hash of all that happened */
 };
@@ -60,6 +74,11 @@ void net_pause(struct net *net, unsigned i, bool paused);
 bool net_write(struct net *net, unsigned i, unsigned id, const char *text, bool forced);
 /* As a load of the file does that remembers no other: with stamp 0. */
 void net_write_first(struct net *net, unsigned i, unsigned id, const char *text);
+
+/* Node 0 decides a grant of quota `q`; a transaction carries it, and is committed or not. */
+void net_grant(struct net *net, unsigned q, bool committed);
+/* Nodes that are up, of the region of `q`, and have not its newest grant. */
+unsigned net_without_grant(const struct net *net, unsigned q);
 
 void net_run(struct net *net, uint64_t seconds_ms);
 

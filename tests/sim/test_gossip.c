@@ -18,6 +18,8 @@ enum {
 	SEEDS = 150,
 	SEEDS_SANITIZED = 10,
 	SEEDS_FOR_A_MUTATION = 40,
+	FLOOD_DATAGRAMS_MAX =
+		90, /* a second: 30 each of grants and news, probes and their answers */
 };
 
 static const char *const mutation_name[] = {"",
@@ -311,13 +313,88 @@ static void spread(struct net *net)
 	net_check_members(net);
 }
 
+/* ---- Grants ---- */
+
+static void grants_begin(struct net *net)
+{
+	net->regional = true;
+	net->keep_ms = 3000;
+	net->late_ms = 500;
+	start_some(net);
+}
+
+/* Some of what is decided is committed, and its region knows the newest soon, whatever is lost, doubled and overtaken. */
+static void grants(struct net *net)
+{
+	net->double_one_in = 10;
+	net->delay_us = 1 + world_below(&net->world, 100000);
+	grants_begin(net);
+	net->lose_one_in = 10;
+	for (int i = 0; i < 100; i++) {
+		net_grant(net, (unsigned)world_below(&net->world, 12),
+			  !world_one_in(&net->world, 4));
+		net_run(net, world_below(&net->world, 200));
+	}
+	net_run(net, 2000);
+	for (unsigned q = 0; q < 12; q++)
+		if (net_without_grant(net, q) > 0)
+			world_violated(&net->world, "%u nodes don't know the newest grant of %u",
+				       net_without_grant(net, q), q);
+}
+
+/* The coordinator can't reach the one node of a region, but others can. */
+static void stranger(struct net *net)
+{
+	grants_begin(net);
+	net->cut_a = 0;
+	net->cut_b = 3;
+	net_run(net, 20000);
+	for (int i = 0; i < 20; i++) {
+		net_grant(net, 0, true);
+		net_run(net, 500);
+		if (net_without_grant(net, 0) > 0)
+			world_violated(&net->world, "a grant did not come by others");
+	}
+}
+
+/* More grants than can be passed on: membership and changes go on as ever, and no node sends more than it may. */
+static void flood(struct net *net)
+{
+	uint64_t before = 0;
+
+	grants_begin(net);
+	net->overrun = true;
+	check_spread(net, 1, 0);
+	for (unsigned s = 0; s < 20; s++) {
+		for (unsigned q = 0; q < NET_QUOTAS && s<12; q += s> 0 ? 8 : 1)
+			net_grant(net, q, true);
+		if (s == 5)
+			check_spread(net, 2, 10);
+		before = net->nodes[0].datagrams_out;
+		net_run(net, 1000);
+		if (net->nodes[0].datagrams_out - before > FLOOD_DATAGRAMS_MAX)
+			world_violated(&net->world, "%llu datagrams in a second",
+				       (unsigned long long)(net->nodes[0].datagrams_out - before));
+	}
+	if (net->deaths > 0)
+		world_violated(&net->world, "a node that lives was thought dead");
+	unsigned dead = 1 + (unsigned)world_below(&net->world, net->n - 1);
+
+	for (unsigned q = 0; q < NET_QUOTAS; q++)
+		net_grant(net, q, true);
+	net_crash(net, dead, false);
+	net_run(net, 30000);
+	net_check_members(net);
+}
+
 static const struct scenario {
 	const char *name;
 	void (*run)(struct net *net);
 	unsigned nodes, one_seed_in;
 } scenarios[] = {
-	{"trouble", trouble, 12, 1},  {"ahead", ahead, 7, 5},       {"lossy", lossy, 25, 10},
-	{"one link", one_link, 8, 5}, {"deletion", deletion, 6, 5}, {"spread", spread, 60, 10},
+	{"trouble", trouble, 12, 1},  {"ahead", ahead, 7, 5},        {"lossy", lossy, 25, 10},
+	{"one link", one_link, 8, 5}, {"deletion", deletion, 6, 5},  {"spread", spread, 60, 10},
+	{"grants", grants, 13, 5},    {"stranger", stranger, 4, 10}, {"flood", flood, 30, 10},
 };
 
 enum { N_SCENARIOS = sizeof scenarios / sizeof scenarios[0] };

@@ -502,3 +502,170 @@ Test(gossip_replay, in_any_order_each_is_taken_once)
 		cr_expect_leq(taken[n], 1, "%u", n);
 	cr_expect_eq(taken[3000], 1);
 }
+
+/* ---- Grants ---- */
+
+static struct gossip_grants grants;
+
+static bool put_grant(uint64_t quota, uint64_t seq, const char *region, uint8_t sends,
+		      uint64_t now_ms)
+{
+	const struct gossip_grant g = {.quota = quota,
+				       .seq = seq,
+				       .keep_ms = 5000,
+				       .region = slice_of(region),
+				       .bytes = SLICE("some bytes")};
+
+	return gossip_grants_put(&grants, &g, sends, now_ms);
+}
+
+Test(gossip_grants, the_newest_of_a_quota_is_known_until_it_ends)
+{
+	struct slice region;
+
+	cr_expect(put_grant(1, 5, "eu", 1, 1000));
+	cr_expect_not(put_grant(1, 5, "eu", 1, 1000));
+	cr_expect_not(put_grant(1, 4, "eu", 1, 1000));
+	cr_expect(put_grant(2, 4, "us", 1, 1000));
+	cr_expect(put_grant(1, 6, "eu", 1, 2000));
+	cr_expect_eq(grants.n, 2);
+	gossip_grants_expire(&grants, 6000);
+	cr_expect_eq(grants.n, 1, "one has ended");
+	cr_assert(gossip_grants_next(&grants, &region));
+	cr_expect(slice_equal(region, SLICE("eu")));
+	gossip_grants_expire(&grants, 7000);
+	cr_expect_eq(grants.n, 0);
+	cr_expect_eq(grants.n_sends, 0);
+	cr_expect_not(gossip_grants_next(&grants, &region));
+	cr_expect(put_grant(1, 1, "eu", 1, 8000), "what is forgotten may come again");
+	gossip_grants_release(&grants);
+}
+
+Test(gossip_grants, a_message_has_those_of_one_region_each_once)
+{
+	uint8_t bytes[200];
+	struct wire_writer w = {.ptr = bytes, .cap = sizeof bytes};
+	struct gossip_grant read;
+
+	for (uint64_t q = 1; q <= 12; q++)
+		cr_assert(put_grant(q, q, q % 2 ? "eu" : "us", 2, 1000));
+	gossip_grants_write(&grants, SLICE("us"), 1500, &w);
+	struct wire_reader r = wire_reader((struct slice){(char *)bytes, w.len});
+	uint64_t n = wire_get(&r, 1), seen = 0;
+
+	cr_assert_eq(n, 5, "as many as fit: %llu", (unsigned long long)n);
+	for (uint64_t i = 0; i < n; i++) {
+		wire_get_grant(&r, &read);
+		cr_expect_eq(read.keep_ms, 4500, "what is left of its time");
+		cr_expect_eq(read.quota % 2, 0);
+		cr_expect(slice_equal(read.bytes, SLICE("some bytes")));
+		seen |= UINT64_C(1) << read.quota;
+	}
+	cr_expect(wire_at_end(&r) && !r.failed);
+	cr_expect_eq(__builtin_popcountll(seen), 5);
+	for (size_t len = 1; len < w.len; len++) {
+		r = wire_reader((struct slice){(char *)bytes, len});
+		wire_get(&r, 1);
+		for (uint64_t i = 0; i < n; i++)
+			wire_get_grant(&r, &read);
+		cr_expect(r.failed, "%zu bytes", len);
+	}
+	w.len = 0;
+	gossip_grants_write(&grants, SLICE("us"), 1500, &w);
+	r = wire_reader((struct slice){(char *)bytes, w.len});
+	wire_get(&r, 1);
+	wire_get_grant(&r, &read);
+	cr_expect((seen >> read.quota & 1) == 0, "the one that was not in the first comes first");
+	gossip_grants_release(&grants);
+}
+
+Test(gossip_grants, there_are_so_many_and_no_more)
+{
+	for (uint64_t q = 0; q < GOSSIP_GRANTS_MAX; q++)
+		cr_assert(put_grant(q, 1, "eu", q == 77 ? 1 : 3, 1000));
+	cr_assert(put_grant(5000, 1, "eu", 3, 1000));
+	cr_expect_eq(grants.n, GOSSIP_GRANTS_MAX);
+	cr_expect_eq(grants.dropped, 1);
+	cr_expect(put_grant(77, 1, "eu", 0, 1000), "the one that was carried the most made room");
+	cr_expect_eq(grants.dropped, 2);
+	gossip_grants_release(&grants);
+}
+
+Test(gossip_grants, what_is_none_is_refused)
+{
+	struct gossip *g = fixture_node(1, "a");
+	struct gossip_time now = {0, WALL_MS};
+	static char large[GOSSIP_GRANT_BYTES_MAX + 1];
+	struct gossip_grant said = {.quota = 1,
+				    .seq = 1,
+				    .keep_ms = 1000,
+				    .region = SLICE("eu"),
+				    .bytes = {large, sizeof large}};
+
+	cr_expect_eq(gossip_grant(g, now, &said), KOVA_ETOOBIG);
+	said.bytes.len--;
+	said.keep_ms = 0;
+	cr_expect_eq(gossip_grant(g, now, &said), KOVA_ERANGE);
+	said.keep_ms = GOSSIP_GRANT_KEEP_MS_MAX + 1;
+	cr_expect_eq(gossip_grant(g, now, &said), KOVA_ERANGE);
+	said.keep_ms--;
+	cr_expect_eq(gossip_grant(g, now, &said), KOVA_OK);
+	gossip_free(g);
+}
+
+/* The largest there is fits into a datagram, by the node with the longest names. */
+Test(gossip_grants, the_largest_is_carried)
+{
+	char name[NAME_BYTES_MAX + 1];
+	static char large[GOSSIP_GRANT_BYTES_MAX];
+	struct gossip_time now = {0, WALL_MS};
+	struct gossip_out out = {0};
+
+	memset(name, 'n', NAME_BYTES_MAX);
+	name[NAME_BYTES_MAX] = '\0';
+	struct gossip_conf conf = {.name = slice_of(name),
+				   .region = slice_of(name),
+				   .role = GOSSIP_COORDINATOR,
+				   .address = a_record.address,
+				   .max_skew_ms = 250,
+				   .read = fixture_read};
+	struct gossip *source = gossip_new(&conf, now), *other = fixture_node(2, "b");
+	struct gossip_grant said = {.quota = 1,
+				    .seq = 1,
+				    .keep_ms = 1000,
+				    .region = slice_of("here"),
+				    .bytes = {large, sizeof large}};
+	struct gossip_address address = fixture_address(2);
+
+	gossip_set_seeds(other, &a_record.address, 1);
+	gossip_step(other, now, NULL, &out);
+	cr_assert_gt(out.n, 0);
+	struct buf first = {0};
+
+	buf_add(&first, out.bytes.ptr + out.list[0].at, out.list[0].len);
+	gossip_out_clear(&out);
+	gossip_step(source, now, &(struct gossip_input){address, buf_slice(&first)}, &out);
+	gossip_out_clear(&out);
+	cr_assert_eq(gossip_grant(source, now, &said), KOVA_OK);
+	now.mono_ms += GOSSIP_INTERVAL_MS;
+	gossip_step(source, now, NULL, &out);
+	struct gossip_out taken = {0};
+	unsigned came = 0;
+
+	for (size_t i = 0; i < out.n; i++) {
+		const struct gossip_input input = {
+			a_record.address, {out.bytes.ptr + out.list[i].at, out.list[i].len}};
+
+		if (out.list[i].kind == GOSSIP_SEND)
+			gossip_step(other, now, &input, &taken);
+	}
+	for (size_t i = 0; i < taken.n; i++)
+		came += taken.list[i].kind == GOSSIP_GRANTED &&
+			taken.list[i].grant.bytes.len == sizeof large;
+	cr_expect_eq(came, 1, "%u", came);
+	gossip_out_release(&out);
+	gossip_out_release(&taken);
+	buf_release(&first);
+	gossip_free(source);
+	gossip_free(other);
+}
