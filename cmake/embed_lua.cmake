@@ -54,3 +54,5 @@ embed_lua(kova_core decide prelude.lua token_bucket.lua leased_bucket.lua shares
 embed_lua(kova_core heartbeat heartbeat.lua)
 embed_lua(kova_core regions regions.lua)
 embed_lua(kova_core probe probe.lua)
+embed_lua(kova_core pool pool_prelude.lua pool_health.lua pool_target.lua pool_account.lua pool_choice.lua
+  pool_session.lua pool.lua)

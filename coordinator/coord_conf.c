@@ -300,11 +300,12 @@ static void gossip_read(struct conf_copier *c, const struct coord_fields *f, boo
 /* With gossip they are checked as agents check theirs: those will get them. */
 static void rules_check(struct conf_copier *c, const struct coord_conf *conf)
 {
+	const struct rule_lists lists = {.policies = conf->policies_of_file};
 	struct rule_set rules;
 	kova_status status = KOVA_ECONFIG;
 
 	if (conf->gossip.listen != NULL && c->r->n_errors == 0)
-		status = rule_set_read(c->r, conf->policies_of_file, NULL, &rules);
+		status = rule_set_read(c->r, &lists, &rules);
 	if (status == KOVA_OK)
 		rule_set_release(&rules);
 	c->no_memory |= status == KOVA_ENOMEM;

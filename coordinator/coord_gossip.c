@@ -67,7 +67,8 @@ static bool start(struct coord_gossip *g, const struct coord_conf *conf, struct 
 
 	if (none != NULL && state_dir_make(conf->state_dir))
 		g->control = control_new(conf->state_dir, conf->node, nothing,
-					 conf->policies_of_file, none, &error);
+					 (struct rule_lists){conf->policies_of_file, none, NULL},
+					 &error);
 	else
 		snprintf(error.text, sizeof error.text, "%.400s: %s", conf->state_dir,
 			 strerror(errno));
@@ -159,7 +160,8 @@ static void reload(struct coord_gossip *g, json_t *policies)
 	json_t *none = json_array();
 
 	g->reloading = true;
-	control_reload_async(g->control, g->loop, policies, none, on_reloaded, g);
+	control_reload_async(g->control, g->loop, (struct rule_lists){policies, none, NULL},
+			     on_reloaded, g);
 	json_decref(none);
 }
 

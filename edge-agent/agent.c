@@ -338,8 +338,7 @@ static void on_read_again(uv_work_t *work, int cancelled)
 	if (tokens_ok) {
 		warn_of_restart(&l->conf, conf);
 		l->reload.was = control_snapshot(l->control);
-		control_reload_async(l->control, &l->loop, conf->policies, conf->overrides,
-				     on_reloaded, l);
+		control_reload_async(l->control, &l->loop, conf->lists, on_reloaded, l);
 	}
 	edge_conf_release(conf);
 	if (!tokens_ok) {
@@ -618,8 +617,7 @@ static void start(struct agent_life *l)
 	struct control_lacks lacks = {.replicas = conf->redis.mode == REDIS_EMBEDDED,
 				      .regions = conf->regions.n == 0};
 
-	l->control = control_new(conf->state_dir, conf->node, lacks, conf->policies,
-				 conf->overrides, &error);
+	l->control = control_new(conf->state_dir, conf->node, lacks, conf->lists, &error);
 	if (l->control == NULL) {
 		fail(l, KOVA_ECONFIG, "the control plane did not start", error.text);
 		return;

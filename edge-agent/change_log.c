@@ -114,10 +114,17 @@ void change_log_free(struct change_log *l)
 
 /* ---- Changes ---- */
 
-static json_t *text_json(struct slice text)
+/* What an item says; a pool without its addresses and keys. */
+static json_t *text_json(enum control_kind kind, struct slice text)
 {
 	json_t *json = text.len > 0 ? json_loadb(text.ptr, text.len, JSON_ALLOW_NUL, NULL) : NULL;
 
+	if (kind == CONTROL_POOL && json != NULL) {
+		json_t *shown = pool_def_redacted(json_object_get(json, "pool"));
+
+		json_decref(json);
+		json = shown;
+	}
 	return json != NULL ? json : json_null();
 }
 
@@ -134,10 +141,10 @@ static json_t *change_json(const struct control_written *w)
 		"kind", control_kind_name(kind), "name", json_stringn(name.ptr, name.len), "who",
 		json_stringn(item->who.ptr, item->who.len), "node",
 		json_stringn(item->writer.ptr, item->writer.len), "before",
-		text_json(w->was != NULL ? w->was->text : (struct slice){0}), "after",
-		text_json(item->text));
+		text_json(kind, w->was != NULL ? w->was->text : (struct slice){0}), "after",
+		text_json(kind, item->text));
 
-	if (kind != CONTROL_POLICY && change != NULL)
+	if (!control_kind_is_named(kind) && change != NULL)
 		json_object_set_new(change, control_kind_member(kind),
 				    json_stringn_nocheck(key.ptr, key.len));
 	return change;

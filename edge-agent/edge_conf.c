@@ -116,6 +116,23 @@ static json_t *copy_list(struct conf_copier *c, const json_t *root, const char *
 	return list;
 }
 
+/* With what the files hold that they name. */
+static json_t *copy_pools(struct conf_copier *c, const json_t *root)
+{
+	static const struct conf_path list = {.key = "pools"};
+	json_t *pools = json_array(), *pool;
+	size_t i;
+
+	json_array_foreach(json_object_get(root, "pools"), i, pool) {
+		const struct conf_path path = {.up = &list, .index = i};
+
+		if (json_array_append_new(pools, pool_def_expand(c, &path, pool)) != 0)
+			c->no_memory = true;
+	}
+	c->no_memory |= pools == NULL;
+	return pools;
+}
+
 static void fill(struct conf_copier *c, const struct edge_fields *f, const json_t *root,
 		 struct edge_conf *conf)
 {
@@ -137,8 +154,9 @@ static void fill(struct conf_copier *c, const struct edge_fields *f, const json_
 	conf->redis.max_skew_ms = (uint64_t)f->clock.max_skew;
 	for (size_t i = 0; i < conf->regions.n; i++)
 		conf->regions.of[i].redis.max_skew_ms = conf->redis.max_skew_ms;
-	conf->policies = copy_list(c, root, "policies");
-	conf->overrides = copy_list(c, root, "overrides");
+	conf->lists.policies = copy_list(c, root, "policies");
+	conf->lists.overrides = copy_list(c, root, "overrides");
+	conf->lists.pools = copy_pools(c, root);
 }
 
 /* What of a policy does not go with the rest of the file. */
@@ -154,12 +172,11 @@ static void policy_check(struct conf_reader *r, const struct conf_path *path,
 			  "scope `home` needs `regions`, or `scope` must be `region`");
 }
 
-static kova_status rules_check(struct conf_reader *r, const struct edge_fields *f,
-			       const struct edge_conf *conf)
+static kova_status rules_check(struct conf_reader *r, const struct edge_conf *conf)
 {
 	static const struct conf_path list = {.key = "policies"};
 	struct rule_set rules;
-	kova_status status = rule_set_read(r, f->policies, f->overrides, &rules);
+	kova_status status = rule_set_read(r, &conf->lists, &rules);
 
 	if (status != KOVA_OK)
 		return status;
@@ -182,7 +199,7 @@ static kova_status document_read(struct conf_reader *r, const struct conf_docume
 	conf_read(r, NULL, d->root, &edge_table, &f);
 	fields_check(r, &f, d->root);
 	fill(&c, &f, d->root, ret_conf);
-	if (c.no_memory || rules_check(r, &f, ret_conf) == KOVA_ENOMEM)
+	if (c.no_memory || rules_check(r, ret_conf) == KOVA_ENOMEM)
 		return KOVA_ENOMEM;
 	return r->n_errors > 0 ? KOVA_ECONFIG : KOVA_OK;
 }
@@ -201,8 +218,9 @@ kova_status edge_conf_load(const char *path, struct edge_conf *ret_conf, struct 
 
 void edge_conf_release(struct edge_conf *conf)
 {
-	json_decref(conf->policies);
-	json_decref(conf->overrides);
+	json_decref(conf->lists.policies);
+	json_decref(conf->lists.overrides);
+	json_decref(conf->lists.pools);
 	redis_section_release(&conf->redis);
 	edge_regions_release(&conf->regions);
 	kafka_conf_release(&conf->kafka);

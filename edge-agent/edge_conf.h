@@ -10,6 +10,7 @@
 #include "io/gossip_section.h"
 #include "io/kafka_conf.h"
 #include "io/redis_store.h"
+#include "rule_set.h"
 
 /* All of it is owned. */
 struct edge_conf {
@@ -24,7 +25,8 @@ struct edge_conf {
 	struct edge_regions regions;
 	struct kafka_conf kafka;
 	struct gossip_section gossip;
-	json_t *policies, *overrides; /* arrays, checked; never NULL */
+	struct rule_lists
+		lists; /* owned arrays, checked, files that pools name read in; never NULL */
 };
 
 /*

@@ -7,6 +7,7 @@
 #include "edge_regions.h"
 #include "io/option_table.h"
 #include "io/policy_fields.h"
+#include "io/pool_fields.h"
 
 enum { CALL_MS_MAX = 60000, THREADS_MAX = 64 };
 
@@ -288,7 +289,13 @@ static const struct conf_option edge_options[] = {
 	 .at = offsetof(struct edge_fields, gossip),
 	 .table = &gossip_table,
 	 .text = "how nodes agree on policies and overrides. Absent: this one stands alone"},
-	LATER("pools"),
+	{.name = "pools",
+	 .type = CONF_LIST,
+	 .item = CONF_RAW,
+	 .form = "objects",
+	 .at = offsetof(struct edge_fields, pools),
+	 .table = &pool_table,
+	 .text = "endpoints: proxies, or keys of a provider"},
 	{.name = "clock",
 	 .type = CONF_OBJECT,
 	 .at = offsetof(struct edge_fields, clock),

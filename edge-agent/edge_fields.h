@@ -43,7 +43,7 @@ struct edge_fields {
 	struct {
 		int64_t max_skew; /* ms */
 	} clock;
-	const json_t *policies, *overrides; /* NULL: none */
+	const json_t *policies, *overrides, *pools; /* NULL: none */
 };
 
 extern const struct conf_table edge_table, redis_table, region_table;

@@ -51,6 +51,8 @@ struct catalogue {
 	struct prefix_length *lengths;
 	size_t n_lengths;
 	struct table names, exact, prefixes;
+	struct pool_def **pools; /* by name in order; NULL: none */
+	size_t n_pools;
 };
 
 static bool table_init(struct table *t, size_t n)
@@ -127,6 +129,9 @@ static void catalogue_free(struct catalogue *c)
 		policy_rule_unref(c->policies[i]);
 	for (size_t i = 0; i < c->n_overrides; i++)
 		override_rule_unref(c->overrides[i]);
+	for (size_t i = 0; i < c->n_pools; i++)
+		pool_def_unref(c->pools[i]);
+	free(c->pools);
 	free(c->entries);
 	free(c->policies);
 	free(c->bounds);
@@ -346,4 +351,52 @@ struct catalogue *catalogue_new(struct policy_rule *const *policies, size_t n_po
 		return NULL;
 	}
 	return c;
+}
+
+/* ---- Pools ---- */
+
+static int compare_pools(const void *a, const void *b)
+{
+	struct pool_def *const *x = a, *const *y = b;
+
+	return strcmp((*x)->name, (*y)->name);
+}
+
+bool catalogue_set_pools(struct catalogue *c, struct pool_def *const *pools, size_t n)
+{
+	if (n == 0)
+		return true;
+	c->pools = calloc(n, sizeof(struct pool_def *));
+	if (c->pools == NULL)
+		return false;
+	for (; c->n_pools < n; c->n_pools++)
+		c->pools[c->n_pools] = pool_def_ref(pools[c->n_pools]);
+	qsort(c->pools, n, sizeof(struct pool_def *), compare_pools);
+	return true;
+}
+
+struct pool_def *catalogue_pool(const struct catalogue *c, struct slice name)
+{
+	size_t low = 0, high = c->n_pools;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const char *at = c->pools[middle]->name;
+		int order = strncmp(name.ptr, at, name.len);
+
+		if (order == 0)
+			order = at[name.len] == '\0' ? 0 : -1;
+		if (order == 0)
+			return c->pools[middle];
+		if (order < 0)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return NULL;
+}
+
+struct pool_def *catalogue_pool_at(const struct catalogue *c, size_t i)
+{
+	return i < c->n_pools ? c->pools[i] : NULL;
 }

@@ -1,5 +1,5 @@
 /*
- * The policies and overrides in force: immutable once built, reference-counted, replaced whole, so that
+ * The policies, overrides and pools in force: immutable once built, reference-counted, replaced whole, so that
  * a verdict sees the old ones or the new ones and never a mix.
  */
 #pragma once
@@ -91,6 +91,12 @@ void catalogue_unref(struct catalogue *c); /* NULL is nothing */
 const struct policy *catalogue_policy(const struct catalogue *c, struct slice name);
 /* The policy with number `i`, from 0 on without gaps; NULL: there are no more. */
 const struct policy *catalogue_policy_at(const struct catalogue *c, size_t i);
+
+struct pool_def;
+
+/* The pool of that name, or with number `i`, by name in order; NULL: there is none. Borrowed likewise. */
+struct pool_def *catalogue_pool(const struct catalogue *c, struct slice name);
+struct pool_def *catalogue_pool_at(const struct catalogue *c, size_t i);
 
 /*
  * The override that binds the key path `path` of level `level` of `p` at `now_ms`, or NULL: the exact key

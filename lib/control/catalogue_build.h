@@ -2,6 +2,7 @@
 #pragma once
 
 #include "policy_rule.h"
+#include "pool_def.h"
 
 /*
  * A catalogue of these rules, with one reference; it keeps references of its own to the rules. Names of policies differ,
@@ -10,3 +11,6 @@
  */
 struct catalogue *catalogue_new(struct policy_rule *const *policies, size_t n_policies,
 				struct override_rule *const *overrides, size_t n_overrides);
+
+/* While it is being built: its pools, whose names differ; it keeps references of its own. False: out of memory. */
+bool catalogue_set_pools(struct catalogue *c, struct pool_def *const *pools, size_t n);

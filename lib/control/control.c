@@ -13,18 +13,19 @@
 #include "control_own.h"
 #include "core/name.h"
 #include "core/request_bounds.h"
+#include "io/buf_json.h"
 #include "io/log.h"
 #include "weights.h"
 
-static kova_status fail(struct control_error *e, kova_status status, const char *text)
+kova_status control_fail(struct control_error *e, kova_status status, const char *text)
 {
 	snprintf(e->text, sizeof e->text, "%s", text);
 	return status;
 }
 
-static kova_status fail_memory(struct control_error *e)
+kova_status control_fail_memory(struct control_error *e)
 {
-	return fail(e, KOVA_ENOMEM, kova_status_text(KOVA_ENOMEM));
+	return control_fail(e, KOVA_ENOMEM, kova_status_text(KOVA_ENOMEM));
 }
 
 static uint64_t wall_ms(void)
@@ -41,19 +42,18 @@ static kova_status load_file(struct control_load *load)
 {
 	struct conf_reader r = {0};
 	struct rule_set rules;
-	kova_status status = rule_set_read(&r, load->policies, load->overrides, &rules);
+	kova_status status = rule_set_read(&r, &load->lists, &rules);
 
 	if (status == KOVA_ECONFIG) {
 		conf_reader_text(&r, load->error.text, sizeof load->error.text);
 		return status;
 	}
 	if (status == KOVA_OK) {
-		status = control_state_merge(load->base, &rules, load->policies, load->overrides,
-					     slice_of(load->node), &load->clock, wall_ms(),
-					     &load->next, &load->changed);
+		status = control_state_merge(load->base, &rules, &load->lists, slice_of(load->node),
+					     &load->clock, wall_ms(), &load->next, &load->changed);
 		rule_set_release(&rules);
 	}
-	return status == KOVA_OK ? KOVA_OK : fail_memory(&load->error);
+	return status == KOVA_OK ? KOVA_OK : control_fail_memory(&load->error);
 }
 
 /* The clock goes on from what it hears; how far ahead that may be, gossip has judged. */
@@ -69,7 +69,7 @@ static kova_status load_items(struct control_load *load)
 	hear(&load->clock, load->items, load->n_items);
 	if (control_state_take(load->base, load->items, load->n_items, &load->next) == KOVA_OK)
 		return KOVA_OK;
-	return fail_memory(&load->error);
+	return control_fail_memory(&load->error);
 }
 
 /* What load->next has that load->base has not, and the other way round. */
@@ -79,7 +79,7 @@ static kova_status find_writes(struct control_load *load)
 
 	load->written = malloc((base->n_items + next->n_items + 1) * sizeof *load->written);
 	if (load->written == NULL)
-		return fail_memory(&load->error);
+		return control_fail_memory(&load->error);
 	for (size_t i = 0; i < next->n_items; i++) {
 		struct control_item *item = next->items[i];
 		struct control_item *was = control_state_find(base, item->id);
@@ -96,7 +96,7 @@ static kova_status find_writes(struct control_load *load)
 
 static kova_status load_make(struct control_load *load)
 {
-	kova_status status = load->policies != NULL ? load_file(load) : load_items(load);
+	kova_status status = load->of_file ? load_file(load) : load_items(load);
 
 	return status == KOVA_OK ? find_writes(load) : status;
 }
@@ -131,13 +131,27 @@ static void swap_state(struct control *c, struct control_state **state)
 		c->changed(c->changed_data);
 }
 
+/* A pool's text as others may read it, in `buf`. */
+static struct slice redacted(struct slice text, struct buf *buf)
+{
+	json_t *item = json_loadb(text.ptr, text.len, JSON_ALLOW_NUL, NULL);
+	json_t *shown = item != NULL ? pool_def_redacted(json_object_get(item, "pool")) : NULL;
+
+	if (shown != NULL)
+		buf_add_json(buf, shown, JSON_COMPACT | JSON_SORT_KEYS);
+	json_decref(shown);
+	json_decref(item);
+	return buf_failed(buf) ? (struct slice){0} : buf_slice(buf);
+}
+
 static void tell_of_write(const struct control *c, const struct control_item *before,
 			  const struct control_item *after)
 {
 	struct slice key = {after->id.ptr + 1, after->id.len - 1};
 	struct slice policy = slice_cut(&key, '\0');
 	enum control_kind kind = control_item_kind(after);
-	const struct control_write w = {
+	struct buf shown_before = {0}, shown_after = {0};
+	struct control_write w = {
 		.kind = control_kind_name(kind),
 		.policy = policy,
 		.member = control_kind_member(kind),
@@ -147,8 +161,15 @@ static void tell_of_write(const struct control *c, const struct control_item *be
 		.after = after->text,
 	};
 
-	if (c->wrote != NULL)
-		c->wrote(&w, c->wrote_data);
+	if (c->wrote == NULL)
+		return;
+	if (kind == CONTROL_POOL) {
+		w.before = redacted(w.before, &shown_before);
+		w.after = redacted(w.after, &shown_after);
+	}
+	c->wrote(&w, c->wrote_data);
+	buf_release(&shown_before);
+	buf_release(&shown_after);
 }
 
 static void tell(struct control *c, const struct control_written *list, size_t n)
@@ -164,7 +185,7 @@ static kova_status append_writes(struct control *c, struct control_load *load)
 	kova_status status = KOVA_OK;
 
 	if (items == NULL)
-		return fail_memory(&load->error);
+		return control_fail_memory(&load->error);
 	for (size_t i = 0; i < load->n_written; i++)
 		items[i] = load->written[i].item;
 	if (load->n_written > 0)
@@ -186,7 +207,7 @@ kova_status control_load_commit(struct control *c, struct control_load *load)
 	c->clock = load->clock;
 	swap_state(c, &load->next);
 	tell(c, load->written, load->n_written);
-	for (size_t i = 0; i < load->n_written && load->policies != NULL; i++) {
+	for (size_t i = 0; i < load->n_written && load->of_file; i++) {
 		const struct control_written *w = &load->written[i];
 
 		if (w->item != NULL && w->item->version > 0)
@@ -196,11 +217,11 @@ kova_status control_load_commit(struct control *c, struct control_load *load)
 }
 
 /* As control_reload(), into *load, which is to be released. */
-static kova_status reload(struct control *c, const json_t *policies, const json_t *overrides,
-			  struct control_load *load, struct control_error *ret_error)
+static kova_status reload(struct control *c, struct rule_lists lists, struct control_load *load,
+			  struct control_error *ret_error)
 {
-	*load = (struct control_load){.policies = policies,
-				      .overrides = overrides,
+	*load = (struct control_load){.of_file = true,
+				      .lists = lists,
 				      .node = c->node,
 				      .path = c->store.path,
 				      .base = c->state,
@@ -216,11 +237,11 @@ static kova_status reload(struct control *c, const json_t *policies, const json_
 	return status;
 }
 
-kova_status control_reload(struct control *c, const json_t *policies, const json_t *overrides,
+kova_status control_reload(struct control *c, struct rule_lists lists,
 			   struct control_error *ret_error)
 {
 	struct control_load load;
-	kova_status status = reload(c, policies, overrides, &load, ret_error);
+	kova_status status = reload(c, lists, &load, ret_error);
 
 	control_load_release(&load);
 	return status;
@@ -277,8 +298,7 @@ static void clock_set(struct control *c)
 }
 
 struct control *control_new(const char *state_dir, const char *node, struct control_lacks lacks,
-			    const json_t *policies, const json_t *overrides,
-			    struct control_error *ret_error)
+			    struct rule_lists lists, struct control_error *ret_error)
 {
 	struct control *c = calloc(1, sizeof *c);
 
@@ -286,7 +306,7 @@ struct control *control_new(const char *state_dir, const char *node, struct cont
 		c->node = strdup(node);
 	if (c == NULL || c->node == NULL) {
 		free(c);
-		(void)fail_memory(ret_error);
+		(void)control_fail_memory(ret_error);
 		return NULL;
 	}
 	if (control_store_open(&c->store, state_dir, &c->state, ret_error) != KOVA_OK) {
@@ -297,11 +317,11 @@ struct control *control_new(const char *state_dir, const char *node, struct cont
 	c->lacks = lacks;
 	clock_set(c);
 	if (hold_back(c) != KOVA_OK) {
-		(void)fail_memory(ret_error);
+		(void)control_fail_memory(ret_error);
 		control_destroy(c);
 		return NULL;
 	}
-	if (reload(c, policies, overrides, &c->first, ret_error) != KOVA_OK) {
+	if (reload(c, lists, &c->first, ret_error) != KOVA_OK) {
 		control_destroy(c);
 		return NULL;
 	}
@@ -401,7 +421,7 @@ static kova_status apply(struct control *c, struct control_item *item, struct co
 	kova_status status = control_state_with(c->state, item, &next);
 
 	if (status != KOVA_OK)
-		return fail_memory(e);
+		return control_fail_memory(e);
 	status = control_store_append(&c->store, &item, 1, e);
 	if (status == KOVA_OK) {
 		swap_state(c, &next);
@@ -440,8 +460,8 @@ kova_status control_take(struct control *c, struct control_item *const *items, s
 }
 
 /* Writes the item of these parts, stamped now by `who`; what the file said of it stays known. */
-static kova_status change(struct control *c, struct control_item_parts *parts, const char *who,
-			  struct control_error *e)
+kova_status control_change(struct control *c, struct control_item_parts *parts, const char *who,
+			   struct control_error *e)
 {
 	struct control_item *known = control_state_find(c->state, parts->id);
 
@@ -453,7 +473,7 @@ static kova_status change(struct control *c, struct control_item_parts *parts, c
 	struct control_item *item = control_item_new(parts);
 
 	if (item == NULL)
-		return fail_memory(e);
+		return control_fail_memory(e);
 	if (known != NULL)
 		control_item_ref(known); /* the state that it is in may go */
 	kova_status status = apply(c, item, e);
@@ -465,35 +485,38 @@ static kova_status change(struct control *c, struct control_item_parts *parts, c
 	return status;
 }
 
-static kova_status fail_reader(const struct conf_reader *r, struct control_error *e)
+kova_status control_fail_reader(const struct conf_reader *r, struct control_error *e)
 {
 	if (r->n_errors == 0)
-		return fail_memory(e);
+		return control_fail_memory(e);
 	conf_reader_text(r, e->text, sizeof e->text);
 	return KOVA_ECONFIG;
 }
 
-/* `policy` with its name, which the body may leave out but not contradict; a new reference. */
-static kova_status with_name(const json_t *policy, struct slice name, json_t **ret_named,
-			     struct control_error *e)
+/* `policy` (or pool) with its name, which the body may leave out but not contradict; a new reference. */
+kova_status control_with_name(const char *what, const json_t *policy, struct slice name,
+			      json_t **ret_named, struct control_error *e)
 {
 	const json_t *own = json_object_get(policy, "name");
 	struct slice said = {json_string_value(own), json_string_length(own)};
 
-	if (!name_is_valid(name))
-		return fail(e, KOVA_ECONFIG,
-			    "a policy's name must be 1 to 64 characters of A-Z a-z 0-9 . _ -");
-	if (!json_is_object(policy))
-		return fail(e, KOVA_ECONFIG, "a policy must be an object");
+	if (!name_is_valid(name) || !json_is_object(policy)) {
+		snprintf(e->text, sizeof e->text,
+			 name_is_valid(name) ? "a %s must be an object"
+					     : "a %s's name must be 1 to 64 characters of "
+					       "A-Z a-z 0-9 . _ -",
+			 what);
+		return KOVA_ECONFIG;
+	}
 	if (own != NULL && (said.ptr == NULL || !slice_equal(said, name)))
-		return fail(e, KOVA_ECONFIG,
-			    "`name` must be the name in the address, or be left out");
+		return control_fail(e, KOVA_ECONFIG,
+				    "`name` must be the name in the address, or be left out");
 	/* The cast: jansson only reads it, but does not say so. */
 	json_t *named = json_copy((json_t *)(uintptr_t)policy);
 
 	if (json_object_set_new(named, "name", json_stringn(name.ptr, name.len)) != 0) {
 		json_decref(named);
-		return fail_memory(e);
+		return control_fail_memory(e);
 	}
 	*ret_named = named;
 	return KOVA_OK;
@@ -505,7 +528,7 @@ kova_status control_put_policy(struct control *c, struct slice name, const json_
 	struct conf_reader r = {0};
 	struct control_id id;
 	json_t *named = NULL;
-	kova_status status = with_name(policy, name, &named, ret_error);
+	kova_status status = control_with_name("policy", policy, name, &named, ret_error);
 
 	if (status != KOVA_OK)
 		return status;
@@ -516,15 +539,15 @@ kova_status control_put_policy(struct control *c, struct slice name, const json_
 	const char *why = text != NULL ? misfit(c, &rule->policy) : NULL;
 
 	if (why != NULL) {
-		status = fail(ret_error, KOVA_ECONFIG, why);
+		status = control_fail(ret_error, KOVA_ECONFIG, why);
 	} else if (text != NULL) {
 		control_id_of_policy(rule, &id);
 		struct control_item_parts parts = {
 			.id = {id.bytes, id.len}, .text = slice_of(text), .policy = rule};
 
-		status = change(c, &parts, who, ret_error);
+		status = control_change(c, &parts, who, ret_error);
 	} else {
-		status = fail_reader(&r, ret_error);
+		status = control_fail_reader(&r, ret_error);
 	}
 	policy_rule_unref(rule);
 	free(text);
@@ -543,7 +566,7 @@ static kova_status override_check(const struct control *c, const struct override
 			 rule->policy);
 		return KOVA_ECONFIG;
 	}
-	return override_rule_fits(rule, p, &r, NULL) ? KOVA_OK : fail_reader(&r, e);
+	return override_rule_fits(rule, p, &r, NULL) ? KOVA_OK : control_fail_reader(&r, e);
 }
 
 static kova_status put_override(struct control *c, struct override_rule *rule, const char *text,
@@ -558,7 +581,7 @@ static kova_status put_override(struct control *c, struct override_rule *rule, c
 	struct control_item_parts parts = {
 		.id = {id.bytes, id.len}, .text = slice_of(text), .override = rule};
 
-	return change(c, &parts, who, e);
+	return control_change(c, &parts, who, e);
 }
 
 kova_status control_put_override(struct control *c, const json_t *override, const char *who,
@@ -568,24 +591,31 @@ kova_status control_put_override(struct control *c, const json_t *override, cons
 	struct override_rule *rule = override_rule_read(&r, NULL, override);
 	char *text = rule != NULL ? control_item_text(override) : NULL;
 	kova_status status = text != NULL ? put_override(c, rule, text, who, ret_error)
-					  : fail_reader(&r, ret_error);
+					  : control_fail_reader(&r, ret_error);
 
 	override_rule_unref(rule);
 	free(text);
 	return status;
 }
 
-static kova_status delete_item(struct control *c, const struct control_id *id, const char *who,
-			       struct control_error *e)
+const char *control_none_of(enum control_kind kind)
+{
+	if (kind == CONTROL_POOL)
+		return "there is no pool of this name";
+	return kind == CONTROL_POLICY ? "there is no policy of this name"
+				      : "there is no such override";
+}
+
+kova_status control_delete_item(struct control *c, const struct control_id *id, const char *who,
+				struct control_error *e)
 {
 	struct control_item_parts parts = {.id = {id->bytes, id->len}};
 	const struct control_item *known = control_state_find(c->state, parts.id);
 
 	if (known == NULL || control_item_is_deleted(known))
-		return fail(e, KOVA_ENOTFOUND,
-			    id->bytes[0] == CONTROL_POLICY ? "there is no policy of this name"
-							   : "there is no such override");
-	return change(c, &parts, who, e);
+		return control_fail(e, KOVA_ENOTFOUND,
+				    control_none_of((enum control_kind)id->bytes[0]));
+	return control_change(c, &parts, who, e);
 }
 
 kova_status control_delete_policy(struct control *c, struct slice name, const char *who,
@@ -594,9 +624,9 @@ kova_status control_delete_policy(struct control *c, struct slice name, const ch
 	struct control_id id;
 
 	if (!name_is_valid(name))
-		return fail(ret_error, KOVA_ENOTFOUND, "there is no policy of this name");
+		return control_fail(ret_error, KOVA_ENOTFOUND, "there is no policy of this name");
 	control_id_set(&id, CONTROL_POLICY, name, (struct slice){0});
-	return delete_item(c, &id, who, ret_error);
+	return control_delete_item(c, &id, who, ret_error);
 }
 
 kova_status control_delete_override(struct control *c, struct slice policy, struct slice key,
@@ -609,9 +639,9 @@ kova_status control_delete_override(struct control *c, struct slice policy, stru
 
 	assert(is_key != (prefix.ptr != NULL));
 	if (!name_is_valid(policy) || bytes.len > REQUEST_KEY_MAX)
-		return fail(ret_error, KOVA_ENOTFOUND, "there is no such override");
+		return control_fail(ret_error, KOVA_ENOTFOUND, "there is no such override");
 	control_id_set(&id, is_key ? CONTROL_KEY : CONTROL_PREFIX, policy, bytes);
-	return delete_item(c, &id, who, ret_error);
+	return control_delete_item(c, &id, who, ret_error);
 }
 
 kova_status control_put_weights(struct control *c, const json_t *value, const char *who,
@@ -621,21 +651,22 @@ kova_status control_put_weights(struct control *c, const json_t *value, const ch
 	struct control_id id;
 
 	if (!weights_are_valid(&r, value))
-		return fail_reader(&r, ret_error);
+		return control_fail_reader(&r, ret_error);
 	if (!control_id_of_json(value, &id))
-		return fail(ret_error, KOVA_ECONFIG, "`policy` must be a name");
+		return control_fail(ret_error, KOVA_ECONFIG, "`policy` must be a name");
 	char *text = control_item_text(value);
 
 	if (text == NULL)
-		return fail_memory(ret_error);
+		return control_fail_memory(ret_error);
 	struct control_item_parts parts = {.id = {id.bytes, id.len}, .text = slice_of(text)};
 	const struct control_item *known = control_state_find(c->state, parts.id);
 	kova_status status = KOVA_OK;
 
 	if (parts.text.len > GOSSIP_VALUE_MAX)
-		status = fail(ret_error, KOVA_ERANGE, "weights may have 1 MiB of JSON at most");
+		status = control_fail(ret_error, KOVA_ERANGE,
+				      "weights may have 1 MiB of JSON at most");
 	else if (known == NULL || !slice_equal(known->text, parts.text))
-		status = change(c, &parts, who, ret_error);
+		status = control_change(c, &parts, who, ret_error);
 	free(text);
 	return status;
 }

@@ -1,5 +1,5 @@
 /*
- * The control plane of one agent: the policies and overrides that came from the file, from
+ * The control plane of one agent: the policies, overrides and pools that came from the file, from
  * administration and from earlier runs; their stamps, their persistence in the state directory, and the
  * catalogue built from them. Every change goes through here.
  */
@@ -12,6 +12,7 @@
 
 #include "catalogue.h"
 #include "core/status.h"
+#include "rule_set.h"
 
 struct control;
 struct control_state;
@@ -30,12 +31,11 @@ struct control_lacks {
 /*
  * The control plane of node `node` (copied: on the stamps of its writes). Loads what an earlier run left in `state_dir` (must
  * exist), then merges the file's items
- * (`policies` and `overrides`: JSON arrays, already validated, borrowed) by the rules of the contract: an item that
+ * (`lists`: already validated, borrowed) by the rules of the contract: an item that
  * changed since the last load of that file is a new write. NULL with *ret_error set on failure.
  */
 struct control *control_new(const char *state_dir, const char *node, struct control_lacks lacks,
-			    const json_t *policies, const json_t *overrides,
-			    struct control_error *ret_error);
+			    struct rule_lists lists, struct control_error *ret_error);
 void control_free(struct control *c);
 
 /* The catalogue in force; borrowed, valid until the loop turn ends: catalogue_ref() to keep it. */
@@ -56,12 +56,14 @@ void control_on_change(struct control *c, void (*changed)(void *data), void *dat
 
 /* A change that administration or a reload made here, in force now. */
 struct control_write {
-	const char *kind;    /* "policy", "override", "weights" */
+	const char *kind;    /* "policy", "override", "weights", "pool" */
 	struct slice policy; /* its name, or that of the policy it is about */
-	const char *member;  /* of others than policies: "key", "prefix" or "parent", ... */
-	struct slice key;    /* ... and what that is; else NULL and empty */
+	const char
+		*member;  /* of others than policies and pools: "key", "prefix" or "parent", ... */
+	struct slice key; /* ... and what that is; else NULL and empty */
 	struct slice who;
-	struct slice before, after; /* JSON; empty: there was none, it was deleted */
+	struct slice before,
+		after; /* JSON, of a pool without secrets; empty: there was none, it was deleted */
 };
 /* Called for each; all is borrowed for the call. On the owner's loop. */
 void control_on_write(struct control *c, void (*wrote)(const struct control_write *w, void *data),
@@ -83,8 +85,7 @@ void control_on_written(struct control *c, control_writes *written, void *data);
 const char *control_misfit(const struct control *c, const struct control_item *item);
 
 /* A reload of the file (SIGHUP). Changes all or nothing. */
-KOVA_MUST_CHECK kova_status control_reload(struct control *c, const json_t *policies,
-					   const json_t *overrides,
+KOVA_MUST_CHECK kova_status control_reload(struct control *c, struct rule_lists lists,
 					   struct control_error *ret_error);
 
 /*
@@ -94,7 +95,7 @@ KOVA_MUST_CHECK kova_status control_reload(struct control *c, const json_t *poli
  * while another reload is.
  */
 typedef void control_done(kova_status status, const struct control_error *error, void *data);
-void control_reload_async(struct control *c, uv_loop_t *loop, json_t *policies, json_t *overrides,
+void control_reload_async(struct control *c, uv_loop_t *loop, struct rule_lists lists,
 			  control_done *on_done, void *data);
 
 /*
@@ -134,6 +135,21 @@ KOVA_MUST_CHECK kova_status control_put_weights(struct control *c, const json_t 
 
 /* The policies in force, each as a file says it: a new reference to an array; NULL: out of memory. */
 json_t *control_policies_in_force(const struct control *c);
+
+/* A pool as policies are; what it says is not kept with files that it names (pool_def.h). */
+KOVA_MUST_CHECK kova_status control_put_pool(struct control *c, struct slice name,
+					     const json_t *pool, const char *who,
+					     struct control_error *ret_error);
+KOVA_MUST_CHECK kova_status control_delete_pool(struct control *c, struct slice name,
+						const char *who, struct control_error *ret_error);
+/*
+ * Changes members of the endpoint `id` of a pool: `change` has `state`, `weight`, `slots`, `tier`, some of them. KOVA_ENOTFOUND: no
+ * such pool or endpoint.
+ */
+KOVA_MUST_CHECK kova_status control_patch_endpoint(struct control *c, struct slice pool,
+						   struct slice id, const json_t *change,
+						   const char *who,
+						   struct control_error *ret_error);
 
 /* New references: {"policies":[…]} and {"overrides":[…]} each item with "version" and "who". */
 json_t *control_policies(const struct control *c);

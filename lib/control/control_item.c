@@ -8,13 +8,18 @@
 #include "io/buf_json.h"
 #include "weights.h"
 
+bool control_kind_is_named(enum control_kind kind)
+{
+	return kind == CONTROL_POLICY || kind == CONTROL_POOL;
+}
+
 void control_id_set(struct control_id *id, enum control_kind kind, struct slice policy,
 		    struct slice key)
 {
 	id->bytes[0] = (char)kind;
 	memcpy(id->bytes + 1, policy.ptr, policy.len);
 	id->len = 1 + policy.len;
-	if (kind == CONTROL_POLICY)
+	if (control_kind_is_named(kind))
 		return;
 	id->bytes[id->len++] = '\0';
 	memcpy(id->bytes + id->len, key.ptr, key.len);
@@ -29,6 +34,11 @@ uint64_t control_id_hash(struct slice id)
 void control_id_of_policy(const struct policy_rule *rule, struct control_id *ret_id)
 {
 	control_id_set(ret_id, CONTROL_POLICY, slice_of(rule->policy.name), (struct slice){0});
+}
+
+void control_id_of_pool(const struct pool_def *pool, struct control_id *ret_id)
+{
+	control_id_set(ret_id, CONTROL_POOL, slice_of(pool->name), (struct slice){0});
 }
 
 void control_id_of_override(const struct override_rule *rule, struct control_id *ret_id)
@@ -71,6 +81,8 @@ struct control_item *control_item_new(const struct control_item_parts *parts)
 		item->policy = policy_rule_ref(parts->policy);
 	if (parts->override != NULL)
 		item->override = override_rule_ref(parts->override);
+	if (parts->pool != NULL)
+		item->pool = pool_def_ref(parts->pool);
 	return item;
 }
 
@@ -85,7 +97,8 @@ struct control_item_parts control_item_parts(const struct control_item *item)
 					   .version = item->version,
 					   .file_hash = item->file_hash,
 					   .policy = item->policy,
-					   .override = item->override};
+					   .override = item->override,
+					   .pool = item->pool};
 }
 
 struct control_item *control_item_ref(struct control_item *item)
@@ -100,6 +113,7 @@ void control_item_unref(struct control_item *item)
 		return;
 	policy_rule_unref(item->policy);
 	override_rule_unref(item->override);
+	pool_def_unref(item->pool);
 	free(item);
 }
 
@@ -121,8 +135,10 @@ void control_item_shut(struct control_item *item)
 {
 	policy_rule_unref(item->policy);
 	override_rule_unref(item->override);
+	pool_def_unref(item->pool);
 	item->policy = NULL;
 	item->override = NULL;
+	item->pool = NULL;
 	item->unread = true;
 }
 
@@ -134,13 +150,13 @@ struct control_item *control_item_held_back(const struct control_item_parts *par
 	held.unread = true;
 	held.policy = NULL;
 	held.override = NULL;
+	held.pool = NULL;
 	/* What can't be read by now is not in force. */
 	if (json != NULL)
 		(void)!control_rule_read(json, (enum control_kind)parts->id.ptr[0], &held);
 	struct control_item *item = control_item_new(&held);
 
-	policy_rule_unref(held.policy);
-	override_rule_unref(held.override);
+	control_rule_release(&held);
 	json_decref(json);
 	return item;
 }
@@ -169,15 +185,24 @@ static struct slice string_member(const json_t *object, const char *name)
 	return (struct slice){json_string_value(s), json_string_length(s)};
 }
 
+static bool named_id(struct slice name, enum control_kind kind, struct control_id *ret_id)
+{
+	if (name.ptr == NULL || !name_is_valid(name))
+		return false;
+	control_id_set(ret_id, kind, name, (struct slice){0});
+	return true;
+}
+
 bool control_id_of_json(const json_t *value, struct control_id *ret_id)
 {
+	const json_t *pool = json_object_get(value, "pool");
 	struct slice name = string_member(value, "name"), policy = string_member(value, "policy");
 	static const enum control_kind kinds[] = {CONTROL_KEY, CONTROL_PREFIX, CONTROL_WEIGHTS};
 
-	if (name.ptr != NULL && name_is_valid(name)) {
-		control_id_set(ret_id, CONTROL_POLICY, name, (struct slice){0});
-		return true;
-	}
+	if (pool != NULL)
+		return named_id(string_member(pool, "name"), CONTROL_POOL, ret_id);
+	if (name.ptr != NULL && name_is_valid(name))
+		return named_id(name, CONTROL_POLICY, ret_id);
 	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
 		struct slice which = string_member(value, control_kind_member(kinds[i]));
 
@@ -200,11 +225,20 @@ kova_status control_rule_read(const json_t *value, enum control_kind kind,
 		return weights_are_valid(&r, value) ? KOVA_OK : KOVA_ECONFIG;
 	if (kind == CONTROL_POLICY)
 		parts->policy = policy_rule_read(&r, NULL, value);
+	else if (kind == CONTROL_POOL)
+		parts->pool = pool_def_read(&r, NULL, json_object_get(value, "pool"));
 	else
 		parts->override = override_rule_read(&r, NULL, value);
-	if (parts->policy != NULL || parts->override != NULL)
+	if (parts->policy != NULL || parts->override != NULL || parts->pool != NULL)
 		return KOVA_OK;
 	return r.n_errors > 0 ? KOVA_ECONFIG : KOVA_ENOMEM;
+}
+
+void control_rule_release(struct control_item_parts *parts)
+{
+	policy_rule_unref(parts->policy);
+	override_rule_unref(parts->override);
+	pool_def_unref(parts->pool);
 }
 
 const char *control_kind_name(enum control_kind kind)
@@ -214,6 +248,8 @@ const char *control_kind_name(enum control_kind kind)
 		return "policy";
 	case CONTROL_WEIGHTS:
 		return "weights";
+	case CONTROL_POOL:
+		return "pool";
 	default:
 		return "override";
 	}
@@ -239,7 +275,7 @@ bool control_id_is_known(struct slice id)
 
 	if (id.len == 0)
 		return false;
-	if (id.ptr[0] == CONTROL_POLICY)
+	if (control_kind_is_named((enum control_kind)id.ptr[0]))
 		return name_is_valid(rest);
 	if (control_kind_member((enum control_kind)id.ptr[0]) == NULL ||
 	    slice_index(rest, '\0') == rest.len)
@@ -291,8 +327,7 @@ kova_status control_item_of_gossip(const struct gossip_item *said, struct contro
 	parts.unread = status == KOVA_ECONFIG;
 	struct control_item *item = status != KOVA_ENOMEM ? control_item_new(&parts) : NULL;
 
-	policy_rule_unref(parts.policy);
-	override_rule_unref(parts.override);
+	control_rule_release(&parts);
 	if (item == NULL)
 		return KOVA_ENOMEM;
 	*ret_item = item;

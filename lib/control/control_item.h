@@ -1,5 +1,5 @@
 /*
- * One thing that the control plane knows: a policy, an override or weights, or that one was deleted. Immutable and
+ * One thing that the control plane knows: a policy, an override, weights or a pool, or that one was deleted. Immutable and
  * reference-counted (by any thread): states share their items.
  */
 #pragma once
@@ -12,17 +12,19 @@
 #include "core/gossip_wire.h"
 #include "core/request_bounds.h"
 #include "policy_rule.h"
+#include "pool_def.h"
 
 enum control_kind {
 	CONTROL_POLICY = 'p',
 	CONTROL_KEY = 'k',
 	CONTROL_PREFIX = 'x',
 	CONTROL_WEIGHTS = 'w',
+	CONTROL_POOL = 'o', /* its JSON is {"pool":{…}} */
 };
 
 enum { CONTROL_ID_MAX = 1 + NAME_BYTES_MAX + 1 + REQUEST_KEY_MAX, CONTROL_WHO_MAX = 128 };
 
-/* What the item is about: kind byte, then a policy's name; else the policy, NUL, and the key, prefix or parent's path. */
+/* What the item is about: kind byte, then a policy's or a pool's name; else the policy, NUL, and the key, prefix or parent's path. */
 struct control_id {
 	size_t len;
 	char bytes[CONTROL_ID_MAX];
@@ -37,6 +39,7 @@ struct control_item {
 	bool unread; /* can't be in force here: kept and passed on; the rule is that of `in_force` */
 	struct policy_rule *policy;     /* CONTROL_POLICY */
 	struct override_rule *override; /* CONTROL_KEY, CONTROL_PREFIX */
+	struct pool_def *pool;          /* CONTROL_POOL */
 	struct slice id;                /* these five lie in `bytes` */
 	struct slice text;              /* its JSON, compact, names sorted; empty: deleted */
 	struct slice who;
@@ -56,7 +59,7 @@ static inline bool control_item_is_deleted(const struct control_item *item)
 	return item->text.len == 0;
 }
 
-/* `policy`: a valid name; `key`: at most REQUEST_KEY_MAX bytes, empty for CONTROL_POLICY. */
+/* `policy`: a valid name; `key`: at most REQUEST_KEY_MAX bytes, empty for CONTROL_POLICY and CONTROL_POOL. */
 void control_id_set(struct control_id *id, enum control_kind kind, struct slice policy,
 		    struct slice key);
 uint64_t control_id_hash(struct slice id);
@@ -68,6 +71,7 @@ struct control_item_parts {
 	uint64_t version, file_hash;
 	struct policy_rule *policy;
 	struct override_rule *override;
+	struct pool_def *pool;
 };
 
 /* With one reference; NULL: out of memory. */
@@ -106,6 +110,11 @@ bool control_id_of_json(const json_t *value, struct control_id *ret_id);
 KOVA_MUST_CHECK kova_status control_rule_read(const json_t *value, enum control_kind kind,
 					      struct control_item_parts *parts);
 /* The id of an override or of a policy. */
+/* Whether ids of this kind are a name alone. */
+bool control_kind_is_named(enum control_kind kind);
+/* Gives back the rules that control_rule_read() made. */
+void control_rule_release(struct control_item_parts *parts);
+void control_id_of_pool(const struct pool_def *pool, struct control_id *ret_id);
 void control_id_of_policy(const struct policy_rule *rule, struct control_id *ret_id);
 void control_id_of_override(const struct override_rule *rule, struct control_id *ret_id);
 

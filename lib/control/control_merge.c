@@ -76,6 +76,7 @@ static kova_status merge_absent(struct merge *m, struct control_item *known)
 		parts.text = (struct slice){0};
 		parts.policy = NULL;
 		parts.override = NULL;
+		parts.pool = NULL;
 		parts.who = SLICE("file");
 		parts.writer = m->node;
 		parts.unread = false;
@@ -84,37 +85,57 @@ static kova_status merge_absent(struct merge *m, struct control_item *known)
 	return put_new(m, &parts);
 }
 
+/* `said` has the rule. */
 static kova_status merge_value(struct merge *m, const json_t *value, const struct control_id *id,
-			       struct policy_rule *policy, struct override_rule *override)
+			       struct control_item_parts *said)
 {
 	char *text = control_item_text(value);
-	struct control_item_parts said = {
-		.id = {id->bytes, id->len}, .policy = policy, .override = override};
 
 	if (text == NULL)
 		return KOVA_ENOMEM;
-	said.text = slice_of(text);
-	kova_status status = merge_item(m, &said);
+	said->id = (struct slice){id->bytes, id->len};
+	said->text = slice_of(text);
+	kova_status status = merge_item(m, said);
 
 	free(text);
 	return status;
 }
 
-static kova_status merge_file(struct merge *m, const struct rule_set *rules, const json_t *policies,
-			      const json_t *overrides)
+static kova_status merge_pool(struct merge *m, struct pool_def *pool, json_t *value)
+{
+	struct control_item_parts said = {.pool = pool};
+	json_t *wrapped = json_pack("{s:O}", "pool", value);
+	struct control_id id;
+
+	if (wrapped == NULL)
+		return KOVA_ENOMEM;
+	control_id_of_pool(pool, &id);
+	kova_status status = merge_value(m, wrapped, &id, &said);
+
+	json_decref(wrapped);
+	return status;
+}
+
+static kova_status merge_file(struct merge *m, const struct rule_set *rules,
+			      const struct rule_lists *lists)
 {
 	kova_status status = KOVA_OK;
 	struct control_id id;
 
 	for (size_t i = 0; i < rules->n_policies && status == KOVA_OK; i++) {
+		struct control_item_parts said = {.policy = rules->policies[i]};
+
 		control_id_of_policy(rules->policies[i], &id);
-		status = merge_value(m, json_array_get(policies, i), &id, rules->policies[i], NULL);
+		status = merge_value(m, json_array_get(lists->policies, i), &id, &said);
 	}
 	for (size_t i = 0; i < rules->n_overrides && status == KOVA_OK; i++) {
+		struct control_item_parts said = {.override = rules->overrides[i]};
+
 		control_id_of_override(rules->overrides[i], &id);
-		status = merge_value(m, json_array_get(overrides, i), &id, NULL,
-				     rules->overrides[i]);
+		status = merge_value(m, json_array_get(lists->overrides, i), &id, &said);
 	}
+	for (size_t i = 0; i < rules->n_pools && status == KOVA_OK; i++)
+		status = merge_pool(m, rules->pools[i], json_array_get(lists->pools, i));
 	return status;
 }
 
@@ -132,18 +153,19 @@ static kova_status merge_rest(struct merge *m)
 }
 
 kova_status control_state_merge(const struct control_state *base, const struct rule_set *rules,
-				const json_t *policies, const json_t *overrides, struct slice node,
+				const struct rule_lists *lists, struct slice node,
 				struct hlc *clock, uint64_t now_ms,
 				struct control_state **ret_state, bool *ret_changed)
 {
 	struct merge m = {.base = base, .node = node, .clock = clock, .now_ms = now_ms};
 
-	m.next = control_state_new(rules->n_policies + rules->n_overrides + base->n_items);
+	m.next = control_state_new(rules->n_policies + rules->n_overrides + rules->n_pools +
+				   base->n_items);
 	if (m.next == NULL)
 		return KOVA_ENOMEM;
 	m.changed = !base->file_loaded;
 	m.next->file_loaded = true;
-	if (merge_file(&m, rules, policies, overrides) != KOVA_OK || merge_rest(&m) != KOVA_OK ||
+	if (merge_file(&m, rules, lists) != KOVA_OK || merge_rest(&m) != KOVA_OK ||
 	    control_state_finish(m.next) != KOVA_OK) {
 		control_state_unref(m.next);
 		return KOVA_ENOMEM;

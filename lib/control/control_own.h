@@ -1,4 +1,4 @@
-/* The inside of struct control, for control.c and control_reload.c only. */
+/* The inside of struct control, for control*.c only. */
 #pragma once
 
 #include "control.h"
@@ -7,8 +7,9 @@
 
 /* One load of the file, or of what came by gossip, to the state that is to be in force. */
 struct control_load {
-	const json_t *policies, *overrides; /* borrowed; NULL: what came */
-	struct control_item *const *items;  /* borrowed: what came */
+	bool of_file;                      /* `lists`; else `items` */
+	struct rule_lists lists;           /* borrowed */
+	struct control_item *const *items; /* borrowed: what came */
 	size_t n_items;
 	const char *node;
 	const char *path;                /* of control.json */
@@ -51,3 +52,21 @@ KOVA_MUST_CHECK kova_status control_load_commit(struct control *c, struct contro
 void control_load_release(struct control_load *load);
 
 void control_destroy(struct control *c);
+
+/* ---- Parts of a change, for control.c and control_pool.c ---- */
+
+/* Each sets `e` and returns the status that goes with it. */
+kova_status control_fail(struct control_error *e, kova_status status, const char *text);
+kova_status control_fail_memory(struct control_error *e);
+kova_status control_fail_reader(const struct conf_reader *r, struct control_error *e);
+const char *control_none_of(enum control_kind kind);
+
+/* `value`, a `what`, with its name, which it may leave out but not contradict; a new reference. */
+KOVA_MUST_CHECK kova_status control_with_name(const char *what, const json_t *value,
+					      struct slice name, json_t **ret_named,
+					      struct control_error *e);
+/* Writes the item of these parts, stamped now by `who`; what the file said of it stays known. */
+KOVA_MUST_CHECK kova_status control_change(struct control *c, struct control_item_parts *parts,
+					   const char *who, struct control_error *e);
+KOVA_MUST_CHECK kova_status control_delete_item(struct control *c, const struct control_id *id,
+						const char *who, struct control_error *e);

@@ -54,15 +54,17 @@ static void add_id(struct buf *out, const struct control_item *item)
 {
 	enum control_kind kind = control_item_kind(item);
 	struct slice id = {item->id.ptr + 1, item->id.len - 1};
-	size_t policy = kind == CONTROL_POLICY ? id.len : strlen(id.ptr);
+	bool named = control_kind_is_named(kind);
+	size_t policy = named ? id.len : strlen(id.ptr);
 
-	buf_add_text(out, kind == CONTROL_POLICY ? "{\"name\":" : "{\"policy\":");
+	buf_add_text(out, kind == CONTROL_POOL ? "{\"pool\":" : "");
+	buf_add_text(out, named ? "{\"name\":" : "{\"policy\":");
 	add_json_string(out, (struct slice){id.ptr, policy});
-	if (kind != CONTROL_POLICY) {
+	if (!named) {
 		buf_printf(out, ",\"%s\":", control_kind_member(kind));
 		add_json_string(out, (struct slice){id.ptr + policy + 1, id.len - policy - 1});
 	}
-	buf_add_text(out, "}");
+	buf_add_text(out, kind == CONTROL_POOL ? "}}" : "}");
 }
 
 /* What this version can't read, byte by byte. */
@@ -200,8 +202,7 @@ static kova_status read_object(const json_t *object, struct control_item **ret_i
 	}
 	struct control_item *item = status == KOVA_OK ? control_item_new(&parts) : NULL;
 
-	policy_rule_unref(parts.policy);
-	override_rule_unref(parts.override);
+	control_rule_release(&parts);
 	free(text);
 	if (item == NULL)
 		return status == KOVA_OK ? KOVA_ENOMEM : status;

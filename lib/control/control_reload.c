@@ -17,13 +17,20 @@ struct reload_job {
 	uv_work_t work;
 	struct control *c;
 	uv_loop_t *loop;
-	json_t *policies, *overrides; /* references */
+	struct rule_lists lists; /* references */
 	struct control_load load;
 	kova_status status;
 	unsigned attempts;
 	control_done *on_done;
 	void *data;
 };
+
+static void lists_unref(struct rule_lists *lists)
+{
+	json_decref(lists->policies);
+	json_decref(lists->overrides);
+	json_decref(lists->pools);
+}
 
 static void on_work(uv_work_t *work)
 {
@@ -38,8 +45,7 @@ static void on_free_work(uv_work_t *work)
 
 	control_state_unref(job->load.base);
 	control_load_release(&job->load);
-	json_decref(job->policies);
-	json_decref(job->overrides);
+	lists_unref(&job->lists);
 }
 
 static void on_freed(uv_work_t *work, int status)
@@ -147,8 +153,9 @@ static void job_start(struct control *c, const struct reload_job *parts)
 	if (job == NULL) {
 		struct control_error error = {"out of memory"};
 
-		json_decref(parts->policies);
-		json_decref(parts->overrides);
+		struct rule_lists lists = parts->lists;
+
+		lists_unref(&lists);
 		parts->on_done(KOVA_ENOMEM, &error, parts->data);
 		return;
 	}
@@ -164,13 +171,14 @@ static void job_start(struct control *c, const struct reload_job *parts)
 	c->waiting = job;
 }
 
-void control_reload_async(struct control *c, uv_loop_t *loop, json_t *policies, json_t *overrides,
+void control_reload_async(struct control *c, uv_loop_t *loop, struct rule_lists lists,
 			  control_done *on_done, void *data)
 {
 	const struct reload_job parts = {.loop = loop,
-					 .policies = json_incref(policies),
-					 .overrides = json_incref(overrides),
-					 .load = {.policies = policies, .overrides = overrides},
+					 .lists = {json_incref(lists.policies),
+						   json_incref(lists.overrides),
+						   json_incref(lists.pools)},
+					 .load = {.of_file = true, .lists = lists},
 					 .on_done = on_done,
 					 .data = data};
 

@@ -110,17 +110,25 @@ kova_status control_state_finish(struct control_state *s)
 	struct policy_rule **policies = malloc((s->n_items + 1) * sizeof(struct policy_rule *));
 	struct override_rule **overrides =
 		malloc((s->n_items + 1) * sizeof(struct override_rule *));
-	size_t n_policies = 0, n_overrides = 0;
+	struct pool_def **pools = malloc((s->n_items + 1) * sizeof(struct pool_def *));
+	size_t n_policies = 0, n_overrides = 0, n_pools = 0;
 
-	if (policies != NULL && overrides != NULL) {
+	if (policies != NULL && overrides != NULL && pools != NULL) {
 		for (size_t i = 0; i < s->n_items; i++) {
 			if (s->items[i]->policy != NULL)
 				policies[n_policies++] = s->items[i]->policy;
 			else if (s->items[i]->override != NULL)
 				overrides[n_overrides++] = s->items[i]->override;
+			else if (s->items[i]->pool != NULL)
+				pools[n_pools++] = s->items[i]->pool;
 		}
 		s->catalogue = catalogue_new(policies, n_policies, overrides, n_overrides);
 	}
+	if (s->catalogue != NULL && !catalogue_set_pools(s->catalogue, pools, n_pools)) {
+		catalogue_unref(s->catalogue);
+		s->catalogue = NULL;
+	}
+	free(pools);
 	free(policies);
 	free(overrides);
 	return s->catalogue != NULL ? KOVA_OK : KOVA_ENOMEM;
@@ -170,6 +178,7 @@ static struct control_item *taken(struct control_item *item, const struct contro
 		parts.in_force = known->unread ? known->in_force : known->text;
 		parts.policy = known->policy;
 		parts.override = known->override;
+		parts.pool = known->pool;
 	}
 	return control_item_new(&parts);
 }

@@ -8,6 +8,7 @@
 
 static const struct conf_path policies_path = {.key = "policies"};
 static const struct conf_path overrides_path = {.key = "overrides"};
+static const struct conf_path pools_path = {.key = "pools"};
 
 /* An item of the file for the search for equals: sorted, equals are neighbours. */
 struct item {
@@ -139,6 +140,40 @@ static bool overrides_read(struct conf_reader *r, const json_t *list, struct rul
 	return fail_equals(r, &overrides_path, (void *const *)s->overrides, n);
 }
 
+static void fail_same_pool(struct conf_reader *r, const struct rule_set *s, size_t again)
+{
+	const struct conf_path path = {.up = &pools_path, .index = again};
+
+	for (size_t i = 0; i < again; i++)
+		if (s->pools[i] != NULL && strcmp(s->pools[i]->name, s->pools[again]->name) == 0) {
+			conf_fail(r, &path, "name", CONF_AT_VALUE,
+				  "a pool `%s` is there already, as item %zu of the list",
+				  s->pools[again]->name, i + 1);
+			return;
+		}
+}
+
+static bool pools_read(struct conf_reader *r, const json_t *list, struct rule_set *s)
+{
+	size_t n = json_array_size(list);
+
+	s->pools = calloc(n + 1, sizeof(struct pool_def *));
+	if (s->pools == NULL)
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		const struct conf_path path = {.up = &pools_path, .index = i};
+		size_t errors = r->n_errors;
+
+		s->n_pools = i + 1;
+		s->pools[i] = pool_def_read(r, &path, json_array_get(list, i));
+		if (s->pools[i] == NULL && r->n_errors == errors)
+			return false;
+		if (s->pools[i] != NULL)
+			fail_same_pool(r, s, i);
+	}
+	return true;
+}
+
 static const char *policy_name_at(const void *set, size_t i)
 {
 	const struct rule_set *s = set;
@@ -146,30 +181,45 @@ static const char *policy_name_at(const void *set, size_t i)
 	return i < s->n_policies ? s->policies[i]->policy.name : NULL;
 }
 
-static void fail_no_policy(struct conf_reader *r, const struct conf_path *path,
-			   const struct override_rule *o, const struct rule_set *s)
+static void fail_no_policy(struct conf_reader *r, const struct conf_path *path, const char *field,
+			   const char *name, const struct rule_set *s)
 {
-	const char *nearest = nearest_find(o->policy, policy_name_at, s);
+	const char *nearest = nearest_find(name, policy_name_at, s);
 
-	conf_fail(r, path, "policy", CONF_AT_VALUE, "no policy `%s` in this file%s%s%s", o->policy,
+	conf_fail(r, path, field, CONF_AT_VALUE, "no policy `%s` in this file%s%s%s", name,
 		  nearest != NULL ? "; did you mean `" : "", nearest != NULL ? nearest : "",
 		  nearest != NULL ? "`?" : "");
 }
 
-/* Each override against its policy; only when both are without errors. */
-static bool overrides_check(struct conf_reader *r, const struct rule_set *s)
+static void pools_check(struct conf_reader *r, const struct rule_set *s, const struct catalogue *c)
+{
+	for (size_t i = 0; i < s->n_pools; i++) {
+		const struct conf_path path = {.up = &pools_path, .index = i};
+		const struct pool_def *p = s->pools[i];
+
+		if (p->permit[0] != '\0' && catalogue_policy(c, slice_of(p->permit)) == NULL)
+			fail_no_policy(r, &path, "permit", p->permit, s);
+		if (p->target_policy[0] != '\0' &&
+		    catalogue_policy(c, slice_of(p->target_policy)) == NULL)
+			fail_no_policy(r, &path, "target_policy", p->target_policy, s);
+	}
+}
+
+/* Each override and pool against the policies; only when all are without errors. */
+static bool policies_check(struct conf_reader *r, const struct rule_set *s)
 {
 	struct catalogue *c = catalogue_new(s->policies, s->n_policies, NULL, 0);
 
 	if (c == NULL)
 		return false;
+	pools_check(r, s, c);
 	for (size_t i = 0; i < s->n_overrides && r->n_errors < CONF_ERRORS_MAX; i++) {
 		const struct conf_path path = {.up = &overrides_path, .index = i};
 		const struct override_rule *o = s->overrides[i];
 		const struct policy *p = catalogue_policy(c, slice_of(o->policy));
 
 		if (p == NULL)
-			fail_no_policy(r, &path, o, s);
+			fail_no_policy(r, &path, "policy", o->policy, s);
 		else
 			override_rule_fits(o, p, r, &path);
 	}
@@ -177,13 +227,14 @@ static bool overrides_check(struct conf_reader *r, const struct rule_set *s)
 	return true;
 }
 
-kova_status rule_set_read(struct conf_reader *r, const json_t *policies, const json_t *overrides,
+kova_status rule_set_read(struct conf_reader *r, const struct rule_lists *lists,
 			  struct rule_set *ret_set)
 {
 	struct rule_set s = {0};
 	size_t errors = r->n_errors;
-	bool memory = policies_read(r, policies, &s) && overrides_read(r, overrides, &s) &&
-		      (r->n_errors != errors || overrides_check(r, &s));
+	bool memory = policies_read(r, lists->policies, &s) &&
+		      overrides_read(r, lists->overrides, &s) && pools_read(r, lists->pools, &s) &&
+		      (r->n_errors != errors || policies_check(r, &s));
 
 	if (!memory || r->n_errors != errors) {
 		rule_set_release(&s);
@@ -199,6 +250,9 @@ void rule_set_release(struct rule_set *s)
 		policy_rule_unref(s->policies[i]);
 	for (size_t i = 0; i < s->n_overrides; i++)
 		override_rule_unref(s->overrides[i]);
+	for (size_t i = 0; i < s->n_pools; i++)
+		pool_def_unref(s->pools[i]);
+	free(s->pools);
 	free(s->policies);
 	free(s->overrides);
 	*s = (struct rule_set){0};

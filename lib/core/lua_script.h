@@ -14,3 +14,4 @@ extern const struct lua_script lua_decide;    /* core/script.h builds its calls 
 extern const struct lua_script lua_heartbeat; /* the agents that live */
 extern const struct lua_script lua_regions;   /* versions of the regions */
 extern const struct lua_script lua_probe;     /* whether writes work again */
+extern const struct lua_script lua_pool;      /* core/pool_script.h builds its calls */

@@ -350,10 +350,13 @@ static int64_t fallback_number(const struct conf_option *o)
 	uint64_t ms = 0;
 	kova_status status;
 
-	if (o->fallback == NULL || (o->type != CONF_INT && o->type != CONF_DURATION))
+	if (o->fallback == NULL ||
+	    (o->type != CONF_INT && o->type != CONF_DURATION && o->type != CONF_PART))
 		return CONF_ABSENT;
 	if (o->type == CONF_INT)
 		return atoll(o->fallback);
+	if (o->type == CONF_PART)
+		return (int64_t)(strtod(o->fallback, NULL) * 1e6 + 0.5);
 	status = duration_parse(slice_of(o->fallback), &ms);
 	assert(status == KOVA_OK);
 	return (int64_t)ms;

@@ -23,7 +23,11 @@ static void read_document(struct slice text)
 	r.n_errors = 0;
 	if (conf_document_parse("f", text, &d, &errors) == KOVA_OK) {
 		conf_read(&r, NULL, d.root, &edge_table, &fields);
-		if (rule_set_read(&r, fields.policies, fields.overrides, &rules) == KOVA_OK)
+		const struct rule_lists lists = {json_object_get(d.root, "policies"),
+						 json_object_get(d.root, "overrides"),
+						 json_object_get(d.root, "pools")};
+
+		if (rule_set_read(&r, &lists, &rules) == KOVA_OK)
 			rule_set_release(&rules);
 		conf_report(&r, &d, &errors);
 		assert((r.n_errors == 0) == (errors.len == 0));

@@ -69,7 +69,8 @@ static void reload(struct run *run)
 {
 	json_t *list = policies(++run->reloads + 1), *none = json_array();
 
-	control_reload_async(run->control, &run->loop, list, none, on_done, run);
+	control_reload_async(run->control, &run->loop, (struct rule_lists){list, none, NULL},
+			     on_done, run);
 	json_decref(list);
 	json_decref(none);
 }
@@ -98,8 +99,8 @@ int main(void)
 	json_t *list = policies(1), *none = json_array();
 
 	CHECK(mkdtemp(directory) != NULL);
-	run.control =
-		control_new(directory, "node-1", (struct control_lacks){0}, list, none, &error);
+	run.control = control_new(directory, "node-1", (struct control_lacks){0},
+				  (struct rule_lists){list, none, NULL}, &error);
 	json_decref(list);
 	json_decref(none);
 	CHECK(run.control != NULL);

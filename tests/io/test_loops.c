@@ -330,8 +330,8 @@ static void check_followers(void)
 	CHECK(mkdtemp(directory) != NULL);
 	snprintf(path, sizeof path, "%s/tokens", directory);
 	write_tokens(&s);
-	s.control =
-		control_new(directory, "node-1", (struct control_lacks){0}, policies, none, &error);
+	s.control = control_new(directory, "node-1", (struct control_lacks){0},
+				(struct rule_lists){policies, none, NULL}, &error);
 	s.auth = auth_new(path, &errors);
 	CHECK(s.control != NULL && s.auth != NULL);
 	open_places();

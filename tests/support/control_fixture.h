@@ -42,7 +42,8 @@ static inline struct control *try_start(const char *policies, const char *overri
 	json_t *p = json_loads(policies, 0, NULL), *o = json_loads(overrides, 0, NULL);
 
 	cr_assert(p != NULL && o != NULL);
-	struct control *c = control_new(directory, "node-1", LACKS, p, o, error);
+	struct control *c =
+		control_new(directory, "node-1", LACKS, (struct rule_lists){p, o, NULL}, error);
 
 	json_decref(p);
 	json_decref(o);
@@ -62,7 +63,7 @@ static inline kova_status reload(struct control *c, const char *policies,
 				 struct control_error *error)
 {
 	json_t *p = json_loads(policies, 0, NULL), *o = json_array();
-	kova_status status = control_reload(c, p, o, error);
+	kova_status status = control_reload(c, (struct rule_lists){p, o, NULL}, error);
 
 	json_decref(p);
 	json_decref(o);

@@ -56,7 +56,6 @@ class CheckConfig(harness.Case):
                 self.refused(json.dumps({"policies": [{"name": "p", **policy}]}))
 
     def test_what_is_not_available_yet_is_refused(self):
-        self.refused(json.dumps({"pools": [{}]}), "pools")
         self.refused(json.dumps({"listen": {"grpc": "127.0.0.1:7413"}}), "grpc")
 
     def test_a_list_of_none_of_it_asks_for_nothing(self):

@@ -14,7 +14,7 @@ static struct catalogue *build(const char *policies, const char *overrides)
 	struct rule_set rules;
 
 	cr_assert(p != NULL && o != NULL, "%s %s", policies, overrides);
-	kova_status status = rule_set_read(&r, p, o, &rules);
+	kova_status status = rule_set_read(&r, &(struct rule_lists){p, o, NULL}, &rules);
 
 	cr_assert_eq(status, KOVA_OK, "%s", r.errors[0].text);
 	struct catalogue *c =
@@ -308,7 +308,7 @@ Test(catalogue, keys_are_any_bytes)
 	struct conf_reader r = {0};
 	struct rule_set rules;
 
-	cr_assert_eq(rule_set_read(&r, p, o, &rules), KOVA_OK);
+	cr_assert_eq(rule_set_read(&r, &(struct rule_lists){p, o, NULL}, &rules), KOVA_OK);
 	json_decref(p);
 	json_decref(o);
 	struct catalogue *c =
@@ -430,7 +430,7 @@ Test(catalogue, fifty_thousand_policies_and_a_hundred_thousand_overrides, .timeo
 	}
 	uint64_t start = now_ns();
 
-	cr_assert_eq(rule_set_read(&r, p, o, &rules), KOVA_OK);
+	cr_assert_eq(rule_set_read(&r, &(struct rule_lists){p, o, NULL}, &rules), KOVA_OK);
 	struct catalogue *c =
 		catalogue_new(rules.policies, rules.n_policies, rules.overrides, rules.n_overrides);
 	uint64_t built = now_ns();

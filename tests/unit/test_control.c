@@ -254,7 +254,7 @@ static void reload_async(struct control *c, uv_loop_t *loop, const char *policie
 {
 	json_t *p = json_loads(policies, 0, NULL), *o = json_array();
 
-	control_reload_async(c, loop, p, o, on_done, outcome);
+	control_reload_async(c, loop, (struct rule_lists){p, o, NULL}, on_done, outcome);
 	json_decref(p); /* it holds its own references */
 	json_decref(o);
 }
@@ -398,7 +398,8 @@ Test(control, fifty_thousand_policies, .timeout = 50)
 	enum { N = 50000 };
 	json_t *first = many(N, 1), *second = many(N, 2), *none = json_array();
 	struct control_error error = {""};
-	struct control *c = control_new(directory, "node-1", LACKS, first, none, &error);
+	struct control *c = control_new(directory, "node-1", LACKS,
+					(struct rule_lists){first, none, NULL}, &error);
 	struct outcome o = {0};
 	struct turns turns = {0};
 	uv_timer_t timer;
@@ -415,7 +416,7 @@ Test(control, fifty_thousand_policies, .timeout = 50)
 	timer.data = &turns;
 	uv_timer_start(&timer, on_turn, 1, 1);
 	start_ns = now_ns();
-	control_reload_async(c, &loop, second, none, on_done, &o);
+	control_reload_async(c, &loop, (struct rule_lists){second, none, NULL}, on_done, &o);
 	while (o.calls == 0)
 		uv_run(&loop, UV_RUN_ONCE);
 	uint64_t reload_ns = now_ns() - start_ns;
@@ -526,7 +527,8 @@ Test(control, what_was_in_force_is_so_after_a_restart)
 		cr_expect_eq(limit_of(c, "p"), 5, "restart %d", i);
 		cr_expect_eq(limit_of(c, "q"), 5, "restart %d", i);
 		control_free(c);
-		c = control_new(directory, "node-1", no_regions, none, none, &error);
+		c = control_new(directory, "node-1", no_regions,
+				(struct rule_lists){none, none, NULL}, &error);
 		cr_assert_not_null(c, "%s", error.text);
 	}
 	control_free(c);

@@ -148,7 +148,8 @@ Test(control_store, no_directory)
 	struct control_error error = {""};
 	json_t *none = json_array();
 
-	cr_expect_null(control_new("/nonesuch/kova", "node-1", LACKS, none, none, &error));
+	cr_expect_null(control_new("/nonesuch/kova", "node-1", LACKS,
+				   (struct rule_lists){none, none, NULL}, &error));
 	cr_expect_not_null(strstr(error.text, "/nonesuch/kova/control.journal: No such file"), "%s",
 			   error.text);
 	json_decref(none);
@@ -158,13 +159,14 @@ Test(control_store, a_store_without_replicas)
 {
 	struct control_error error = {""};
 	json_t *none = json_array();
-	struct control *c = control_new(directory, "node-1", LACKS, none, none, &error);
+	struct control *c = control_new(directory, "node-1", LACKS,
+					(struct rule_lists){none, none, NULL}, &error);
 
 	cr_assert_not_null(c, "%s", error.text);
 	put_ok(c, "before", "{\"limit\":1,\"per\":\"1s\",\"durability\":\"replica:1\"}");
 	control_free(c);
-	c = control_new(directory, "node-1", (struct control_lacks){.replicas = true}, none, none,
-			&error);
+	c = control_new(directory, "node-1", (struct control_lacks){.replicas = true},
+			(struct rule_lists){none, none, NULL}, &error);
 	cr_assert_not_null(c, "%s", error.text);
 	cr_expect_eq(limit_of(c, "before"), -1, "it is held back");
 	put_ok(c, "file", "{\"limit\":1,\"per\":\"1s\",\"durability\":\"aof\"}");
@@ -174,7 +176,7 @@ Test(control_store, a_store_without_replicas)
 	cr_expect_not_null(strstr(error.text, "no replicas"), "%s", error.text);
 	cr_expect_eq(limit_of(c, "p"), -1);
 	control_free(c);
-	c = control_new(directory, "node-1", LACKS, none, none, &error);
+	c = control_new(directory, "node-1", LACKS, (struct rule_lists){none, none, NULL}, &error);
 	cr_expect_eq(limit_of(c, "before"), 1, "it can be in force again");
 	control_free(c);
 	json_decref(none);

@@ -95,7 +95,7 @@ Test(edge_conf, an_empty_file_gives_the_defaults)
 	cr_expect_null(conf.redis.url);
 	cr_expect_eq(conf.threads, 1);
 	cr_expect_null(conf.redis.password);
-	cr_expect(json_is_array(conf.policies) && json_is_array(conf.overrides));
+	cr_expect(json_is_array(conf.lists.policies) && json_is_array(conf.lists.overrides));
 	edge_conf_release(&conf);
 	edge_conf_release(&conf); /* a released one is empty */
 }
@@ -178,8 +178,8 @@ Test(edge_conf, everything_given)
 	cr_expect_str_eq(conf.redis.password, "pa ss");
 	cr_expect_eq(conf.redis.timeout_ms, 20);
 	cr_expect_eq(conf.redis.connect_timeout_ms, 2000);
-	cr_expect_eq(json_array_size(conf.policies), 1);
-	cr_expect_eq(json_array_size(conf.overrides), 1);
+	cr_expect_eq(json_array_size(conf.lists.policies), 1);
+	cr_expect_eq(json_array_size(conf.lists.overrides), 1);
 	edge_conf_release(&conf);
 }
 

@@ -50,8 +50,8 @@ static kova_status load(void)
 
 static kova_status start(void)
 {
-	struct control *c =
-		control_new(directory, "node-1", (struct control_lacks){0}, before, none, &error);
+	struct control *c = control_new(directory, "node-1", (struct control_lacks){0},
+					(struct rule_lists){before, none, NULL}, &error);
 
 	control_free(c);
 	return c != NULL ? KOVA_OK : KOVA_ENOMEM;
@@ -93,7 +93,7 @@ static kova_status delete (void)
 
 static kova_status reload(void)
 {
-	return control_reload(control, after, none, &error);
+	return control_reload(control, (struct rule_lists){after, none, NULL}, &error);
 }
 
 /* Runs `work` with its first allocation failing, its second, … until it gets by without. */
@@ -159,15 +159,16 @@ int main(void)
 	override = json_loads("{\"policy\":\"a\",\"key\":\"k\",\"banned\":true}", 0, NULL);
 	/* What is kept for the process's life is made first: counters of policies. */
 	CHECK(load() == KOVA_OK);
-	control_free(
-		control_new(directory, "node-1", (struct control_lacks){0}, after, none, &error));
-	control_free(
-		control_new(directory, "node-1", (struct control_lacks){0}, before, none, &error));
-	control_free(
-		control_new(directory, "node-1", (struct control_lacks){0}, after, none, &error));
+	control_free(control_new(directory, "node-1", (struct control_lacks){0},
+				 (struct rule_lists){after, none, NULL}, &error));
+	control_free(control_new(directory, "node-1", (struct control_lacks){0},
+				 (struct rule_lists){before, none, NULL}, &error));
+	control_free(control_new(directory, "node-1", (struct control_lacks){0},
+				 (struct rule_lists){after, none, NULL}, &error));
 	each_allocation("load", load);
 	each_allocation("start", start);
-	control = control_new(directory, "node-1", (struct control_lacks){0}, before, none, &error);
+	control = control_new(directory, "node-1", (struct control_lacks){0},
+			      (struct rule_lists){before, none, NULL}, &error);
 	CHECK(control != NULL);
 	each_allocation("put", put);
 	CHECK(limit_of("a") == 3);
