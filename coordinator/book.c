@@ -169,6 +169,34 @@ static struct book_quota *quota_find(struct book *b, const struct book_key *key)
 	return b->quotas[slot];
 }
 
+static void add_difference(struct usage_counts *sum, struct usage_counts was,
+			   struct usage_counts is)
+{
+	sum->admitted += is.admitted - was.admitted;
+	sum->refused += is.refused - was.refused;
+	sum->waited += is.waited - was.waited;
+}
+
+struct usage_counts book_used(const struct book *b, struct slice policy, struct slice root,
+			      const char *region)
+{
+	struct usage_counts sum = {0};
+
+	for (size_t i = 0; i < b->n_series; i++) {
+		const struct book_series *s = &b->series[i];
+		const struct book_quota *q;
+
+		if (!slice_equal(slice_of(s->policy), policy) ||
+		    (region != NULL && strcmp(s->region, region) != 0))
+			continue;
+		q = b->quotas[quota_slot(b, (uint32_t)i, root, false)];
+		if (q != NULL)
+			add_difference(&sum, (struct usage_counts){0},
+				       usage_ledger_total(&q->ledger));
+	}
+	return sum;
+}
+
 struct book_key book_key_of(const struct book *b, const struct book_quota *q)
 {
 	const struct book_series *s = &b->series[q->series];
@@ -177,14 +205,6 @@ struct book_key book_key_of(const struct book *b, const struct book_quota *q)
 }
 
 /* ---- Records ---- */
-
-static void add_difference(struct usage_counts *sum, struct usage_counts was,
-			   struct usage_counts is)
-{
-	sum->admitted += is.admitted - was.admitted;
-	sum->refused += is.refused - was.refused;
-	sum->waited += is.waited - was.waited;
-}
 
 static void mark(struct book *b, struct book_quota *q)
 {

@@ -56,6 +56,10 @@ KOVA_MUST_CHECK kova_status book_read(struct book *b, const struct book_key *key
 KOVA_MUST_CHECK kova_status book_restore(struct book *b, const struct book_key *key,
 					 struct usage_ledger *kept);
 
+/* What was used of a root by all regions, or, with `region`, by that one. */
+struct usage_counts book_used(const struct book *b, struct slice policy, struct slice root,
+			      const char *region);
+
 struct book_key book_key_of(const struct book *b, const struct book_quota *q);
 
 /* The changed ledgers were kept and the sums told. */

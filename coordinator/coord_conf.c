@@ -27,6 +27,7 @@ struct coord_fields {
 	} clock;
 	struct gossip_fields gossip;
 	const char *state_dir;
+	struct drift_fields drift;
 	const json_t *regions, *policies;
 };
 
@@ -76,12 +77,21 @@ static const struct conf_option coord_options[] = {
 	 .min = ROLLUP_MS_MIN,
 	 .max = ROLLUP_MS_MAX,
 	 .text = "how often what was read is committed, and a row of each policy published"},
+	{.name = "drift",
+	 .type = CONF_OBJECT,
+	 .at = offsetof(struct coord_fields, drift),
+	 .table = &drift_table_options,
+	 .text = "comparing what Kafka has counted with the regions' ledgers"},
 	{.name = "regions",
 	 .type = CONF_RAW,
 	 .form = "object of regions",
 	 .at = offsetof(struct coord_fields, regions),
 	 .otherwise = "those that report",
-	 .text = "as an agent's; a coordinator that grants nothing needs no more than their names"},
+	 .text = "as an agent's, each with the `redis` whose ledgers are compared with Kafka (as "
+		 "[an "
+		 "agent's](configuration.md#redis), not `embedded`, `timeout` 1s unless said); of "
+		 "one without "
+		 "it none are"},
 	{.name = "policies",
 	 .type = CONF_LIST,
 	 .item = CONF_RAW,
@@ -165,6 +175,7 @@ static void limit_fill(struct conf_reader *r, const struct conf_path *path,
 		level.limit = plan.slots;
 		level.per = json_object_get(f->plan, "hold");
 	}
+	p->is_global = strcmp(policy_scope_names[f->scope], "global") == 0;
 	p->limit = level.limit > 0 ? (uint64_t)level.limit : 0;
 	if (json_is_string(level.per))
 		snprintf(p->per, sizeof p->per, "%s", json_string_value(level.per));
@@ -333,6 +344,7 @@ static kova_status document_read(struct conf_reader *r, const struct conf_docume
 	ret_conf->http = conf_copy(&c, f.http);
 	ret_conf->rollup_ms = (uint64_t)f.rollup;
 	ret_conf->max_skew_us = (uint64_t)f.clock.max_skew * 1000;
+	drift_conf_read(&c, &f.drift, f.regions, &ret_conf->drift);
 	kafka_conf_fill(&c, &kafka_path, &f.kafka, &ret_conf->kafka);
 	gossip_read(&c, &f, json_object_get(d->root, "gossip") != NULL, ret_conf);
 	policies_read(&c, f.policies, ret_conf);
@@ -360,6 +372,7 @@ void coord_conf_release(struct coord_conf *conf)
 	gossip_section_release(&conf->gossip);
 	json_decref(conf->policies_of_file);
 	free(conf->state_dir);
+	drift_conf_release(&conf->drift);
 	free(conf->node);
 	free(conf->http);
 	free(conf->policies);

@@ -6,6 +6,7 @@
 #include "core/buf.h"
 #include "core/name.h"
 #include "core/status.h"
+#include "drift_conf.h"
 #include "io/conf.h"
 #include "io/gossip_section.h"
 #include "io/kafka_conf.h"
@@ -15,6 +16,7 @@ struct coord_policy {
 	char name[NAME_BYTES_MAX + 1];
 	uint64_t limit; /* of the policy, or of its first level; permits or slots at once */
 	char per[24];   /* a duration, or a calendar's unit */
+	bool is_global; /* each region has a ledger of its own usage */
 };
 
 /* All of it is owned. */
@@ -25,8 +27,9 @@ struct coord_conf {
 	uint64_t rollup_ms;
 	uint64_t max_skew_us;
 	struct gossip_section gossip;
-	char *state_dir;               /* NULL without gossip */
-	json_t *policies_of_file;      /* an array: as the file has them */
+	char *state_dir;          /* NULL without gossip */
+	json_t *policies_of_file; /* an array: as the file has them */
+	struct drift_conf drift;
 	struct coord_policy *policies; /* in the bytewise order of their names */
 	size_t n_policies;
 };

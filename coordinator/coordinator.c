@@ -13,6 +13,7 @@
 #include <uv.h>
 
 #include "coord_gossip.h"
+#include "drift_watch.h"
 #include "http.h"
 #include "session.h"
 #include "share.h"
@@ -51,6 +52,8 @@ static void on_ended(struct message *m)
 		(struct coordinator *)((char *)m - offsetof(struct coordinator, share.ended));
 
 	uv_thread_join(&c->thread);
+	drift_watch_stop(c->share.drift);
+	c->share.drift = NULL;
 	http_front_close(c->http);
 	coord_gossip_close(c->share.gossip);
 	for (int i = 0; i < SIGNALS; i++)
@@ -78,7 +81,8 @@ static void warn_of_restart(const struct coord_conf *was, const struct coord_con
 		     {"gossip.listen", !same(was->gossip.listen, is->gossip.listen)},
 		     {"gossip.advertise", !same(was->gossip.advertise, is->gossip.advertise)},
 		     {"state_dir", !same(was->state_dir, is->state_dir)},
-		     {"clock", was->max_skew_us != is->max_skew_us}};
+		     {"clock", was->max_skew_us != is->max_skew_us},
+		     {"drift", !drift_conf_is_same(&was->drift, &is->drift)}};
 
 	for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
 		if (parts[i].differs)
@@ -188,6 +192,16 @@ static kova_status start_gossip(struct coordinator *c)
 	return c->share.gossip != NULL ? KOVA_OK : KOVA_EIO;
 }
 
+static kova_status start_drift(struct coordinator *c)
+{
+	if (c->conf->drift.n == 0)
+		return KOVA_OK;
+	c->share.drift = drift_watch_start(&c->first.drift, c->conf->node, &c->share.events);
+	return c->share.drift != NULL ? KOVA_OK
+				      : cannot_start("the regions' Redis can't be asked",
+						     "the log says why, or memory is out");
+}
+
 /* Without a thread there is nothing to wait for. */
 static kova_status start(struct coordinator *c)
 {
@@ -206,9 +220,12 @@ static kova_status start(struct coordinator *c)
 	buf_release(&error);
 	if (status == KOVA_OK)
 		status = start_gossip(c);
+	if (status == KOVA_OK)
+		status = start_drift(c);
 	if (status == KOVA_OK && uv_thread_create(&c->thread, on_thread, &c->share) != 0)
 		status = cannot_start("there can be no thread", "out of memory");
 	if (status != KOVA_OK) {
+		drift_watch_stop(c->share.drift);
 		http_front_close(c->http);
 		coord_gossip_close(c->share.gossip);
 		mailbox_close(&c->share.box, NULL, NULL);
@@ -236,12 +253,14 @@ static kova_status run(struct coordinator *c)
 		return KOVA_ENOMEM;
 	}
 	pthread_mutex_init(&c->share.lock, NULL);
+	coord_events_init(&c->share.events);
 	c->share.ended.run = on_ended;
 	c->share.first = c->share.conf = c->conf;
 	status = start(c);
 	uv_run(&c->loop, UV_RUN_DEFAULT);
 	uv_loop_close(&c->loop);
 	pthread_mutex_destroy(&c->share.lock);
+	coord_events_release(&c->share.events);
 	if (status == KOVA_OK)
 		log_event(LOG_INFO, "ended", "all of it is committed, or will be read again");
 	return status;

@@ -11,6 +11,7 @@
 
 #include "coord_gossip.h"
 #include "core/version.h"
+#include "drift_watch.h"
 #include "io/buf_json.h"
 #include "io/conf.h"
 #include "io/http_server.h"
@@ -103,6 +104,7 @@ static void collect(struct metrics_writer *w, const void *data)
 }
 
 struct numbers {
+	struct coord_share *share;
 	struct coord_numbers work;
 	struct gossip_numbers gossip;
 };
@@ -124,11 +126,22 @@ static void collect_gossip(struct metrics_writer *w, const void *data)
 	gossip_numbers_write_skews(w, g);
 }
 
+static void collect_drift(struct metrics_writer *w, const void *data)
+{
+	struct coord_share *share = ((const struct numbers *)data)->share;
+
+	metrics_number(w, "kova_events_dropped", METRIC_COUNTER, NULL,
+		       "Events that were not published: too many waited.",
+		       (double)coord_events_dropped(&share->events));
+	drift_watch_collect(share->drift, w);
+}
+
 static void answer_metrics(struct http_exchange *x, const struct http_request *r,
 			   struct coord_share *share)
 {
-	static metrics_collector *const collectors[] = {collect_work, collect_gossip};
-	struct numbers n = {.work = numbers_of(share)};
+	static metrics_collector *const collectors[] = {collect_work, collect_gossip,
+							collect_drift};
+	struct numbers n = {.share = share, .work = numbers_of(share)};
 	bool open = http_request_accepts(r, SLICE("application"), SLICE("openmetrics-text")) >=
 		    http_request_accepts(r, SLICE("text"), SLICE("plain"));
 	struct buf body = {0};
@@ -145,11 +158,13 @@ static void answer_ready(struct http_exchange *x, struct coord_share *share)
 	bool stop = atomic_load(&share->stop), ready = n.joined && !stop;
 	struct buf body = {0};
 
-	buf_printf(&body, "{\"status\":\"%s\",\"degraded\":[%s],\"partitions\":%llu}\n",
+	buf_printf(&body, "{\"status\":\"%s\",\"degraded\":[%s",
 		   stop       ? "draining"
 		   : n.joined ? "ready"
 			      : "degraded",
-		   n.joined ? "" : "\"kafka\"", (unsigned long long)n.partitions);
+		   n.joined ? "" : "\"kafka\"");
+	drift_watch_degraded(share->drift, n.joined, &body);
+	buf_printf(&body, "],\"partitions\":%llu}\n", (unsigned long long)n.partitions);
 	answer(x, ready ? 200 : 503, "application/json", &body);
 }
 

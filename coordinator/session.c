@@ -21,6 +21,8 @@
 #include <uv.h>
 
 #include "book.h"
+#include "compacted.h"
+#include "drift_watch.h"
 #include "io/clock.h"
 #include "io/log.h"
 #include "ledger_topic.h"
@@ -35,6 +37,7 @@ enum {
 	INIT_MS = 2000,
 	RETRIES = 10,
 	FULL_MS = 10,
+	LATE_MS = 2000,      /* a record may come so late */
 	RETIRE_SLOTS = 4096, /* a partition and transaction */
 	RETIRE_DAYS = 8,     /* longer than kova.usage.v1 is retained */
 	HLC_MS_SHIFT = 11,
@@ -43,7 +46,8 @@ enum {
 struct partition {
 	struct partition *next;
 	int32_t id;
-	int64_t offset; /* the next record's */
+	int64_t offset;  /* the next record's */
+	int64_t read_ms; /* when the last record was written */
 	struct book book;
 };
 
@@ -54,8 +58,10 @@ struct session {
 	rd_kafka_queue_t *queue;
 	struct partition *partitions; /* in no order */
 	size_t n_partitions;
-	struct rows *rows; /* NULL: another coordinator publishes them */
-	int64_t from_ms;   /* since when the books differ from what was committed */
+	struct rows *rows;     /* NULL: another coordinator publishes them */
+	int64_t from_ms;       /* since when the books differ from what was committed */
+	uint64_t committed_ns; /* when the last transaction was */
+	int n_usage;           /* partitions of kova.usage.v1 */
 	bool failed;
 	struct coord_numbers numbers;    /* published after each commit */
 	uint64_t n_rows, ledger_records; /* of this transaction */
@@ -324,6 +330,7 @@ static void commit(struct session *s)
 		book_retire(&p->book, RETIRE_SLOTS, before);
 	if (!in_transaction(s, "no transaction can be begun", call_begin) || !keep_ledgers(s) ||
 	    !publish_rows(s, to_ms) ||
+	    !coord_events_send(&s->share->events, s->conf->node, send_record, s) ||
 	    !in_transaction(s, "the offsets were refused", call_send_offsets) ||
 	    !in_transaction(s, "the transaction was not committed", call_commit))
 		return;
@@ -331,6 +338,8 @@ static void commit(struct session *s)
 		book_settle(&p->book);
 	if (s->rows != NULL)
 		rows_settle(s->rows);
+	coord_events_settle(&s->share->events);
+	s->committed_ns = uv_hrtime();
 	s->from_ms = to_ms;
 	s->numbers.transactions++;
 	s->numbers.rows += s->n_rows;
@@ -381,6 +390,7 @@ static void on_assigned(struct session *s, rd_kafka_topic_partition_list_t *list
 			partition_add(s, list->elems[i].partition, list->elems[i].offset);
 	else if (list->cnt > 0)
 		s->failed = true;
+	s->n_usage = compacted_partitions(s->consumer, USAGE_TOPIC);
 	if (!s->failed)
 		rows_take(s, partition_find(s, ROWS_PARTITION) != NULL);
 	if (incremental(s, rd_kafka_incremental_assign(s->consumer, list)) && !s->failed) {
@@ -428,6 +438,7 @@ static void read_message(struct session *s, const rd_kafka_message_t *m)
 	if (p == NULL || m->offset < p->offset)
 		return; /* fetched before it was revoked */
 	p->offset = m->offset + 1;
+	p->read_ms = rd_kafka_message_timestamp(m, NULL);
 	s->numbers.records++;
 	status = usage_message_parse((struct slice){m->payload, m->len}, &usage);
 	if (status != KOVA_OK) {
@@ -465,6 +476,68 @@ static void read_batch(struct session *s)
 			read_message(s, s->batch[i]);
 		rd_kafka_message_destroy(s->batch[i]);
 	}
+}
+
+/* ---- What is asked of the books ---- */
+
+/* Whether all that was written until some seconds ago was read. */
+static bool is_current(const struct session *s, const struct partition *p)
+{
+	uint64_t patience_ns = 3 * s->conf->rollup_ms * 1000000 + (uint64_t)LATE_MS * 1000000;
+	int64_t low, high;
+
+	if (uv_hrtime() - s->committed_ns > patience_ns)
+		return false; /* the brokers may be away */
+	if (p->read_ms > now_ms() - LATE_MS)
+		return true;
+	return rd_kafka_get_watermark_offsets(s->consumer, USAGE_TOPIC, p->id, &low, &high) ==
+		       RD_KAFKA_RESP_ERR_NO_ERROR &&
+	       high >= 0 && p->offset >= high;
+}
+
+/* The partition of a root's records: agents leave the choice to librdkafka. */
+static const struct partition *partition_of_root(const struct session *s, struct slice policy,
+						 struct slice root)
+{
+	char key[NAME_BYTES_MAX + 1 + BOOK_ROOT_MAX];
+
+	if (s->n_usage <= 0)
+		return NULL;
+	memcpy(key, policy.ptr, policy.len);
+	key[policy.len] = '/';
+	if (root.len > 0)
+		memcpy(key + policy.len + 1, root.ptr, root.len);
+	return partition_find(s, rd_kafka_msg_partitioner_consistent(NULL, key,
+								     policy.len + 1 + root.len,
+								     s->n_usage, NULL, NULL));
+}
+
+static bool is_global(struct session *s, struct slice policy)
+{
+	char name[NAME_BYTES_MAX + 1] = "";
+	const struct coord_policy *p;
+	bool global;
+
+	memcpy(name, policy.ptr, policy.len);
+	pthread_mutex_lock(&s->share->lock);
+	p = coord_conf_policy(s->share->conf, name);
+	global = p != NULL && p->is_global;
+	pthread_mutex_unlock(&s->share->lock);
+	return global;
+}
+
+static void look_up(struct drift_query *q, void *data)
+{
+	struct session *s = data;
+	const struct partition *p = partition_of_root(s, q->policy, q->root);
+
+	if (p == NULL) {
+		q->answer = DRIFT_NOT_OURS;
+		return;
+	}
+	q->answer = is_current(s, p) ? DRIFT_OURS : DRIFT_LATER;
+	q->apart = is_global(s, q->policy);
+	q->kafka = book_used(&p->book, q->policy, q->root, q->apart ? q->region : NULL).admitted;
 }
 
 /* ---- Beginning and ending ---- */
@@ -564,6 +637,7 @@ static void work(struct session *s)
 	s->from_ms = now_ms();
 	while (!s->failed && !atomic_load(&s->share->stop)) {
 		read_batch(s);
+		drift_watch_answer(s->share->drift, look_up, s);
 		if (uv_hrtime() < due_ns)
 			continue;
 		commit(s);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "coord_conf.h"
+#include "coord_events.h"
 #include "io/mailbox.h"
 
 struct coord_numbers {
@@ -21,6 +22,8 @@ struct coord_share {
 	const struct coord_conf *conf;  /* under the lock: the policies in force; the loop's */
 	struct coord_numbers numbers;   /* under the lock; the thread's */
 	struct coord_gossip *gossip;    /* the loop's, set before the thread begins; NULL: none */
+	struct coord_events events;
+	struct drift_watch *drift; /* NULL: nothing is compared */
 	atomic_bool stop;
 	struct mailbox box; /* the loop's */
 	struct message ended;

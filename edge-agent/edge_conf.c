@@ -13,9 +13,9 @@
 #include "auth.h"
 #include "core/redis_url.h"
 #include "edge_fields.h"
+#include "io/redis_section.h"
 #include "io/state_dir.h"
 #include "listener.h"
-#include "redis_section.h"
 #include "rule_set.h"
 
 static const struct conf_path listen_path = {.key = "listen"};

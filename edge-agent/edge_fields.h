@@ -4,17 +4,7 @@
 #include "io/conf.h"
 #include "io/gossip_section.h"
 #include "io/kafka_conf.h"
-#include "io/redis_store.h"
-
-struct redis_fields {
-	int mode; /* enum redis_mode */
-	const char *url;
-	const char *master;
-	const json_t *sentinels, *nodes;
-	const char *user, *password_file;
-	int64_t timeout, connect_timeout; /* ms */
-	const char *ca, *cert, *key;
-};
+#include "io/redis_section.h"
 
 /* A member of `regions`. */
 struct region_fields {
@@ -46,7 +36,4 @@ struct edge_fields {
 	const json_t *policies, *overrides, *pools; /* NULL: none */
 };
 
-extern const struct conf_table edge_table, redis_table, region_table;
-
-/* By enum redis_mode, NULL-terminated. */
-extern const char *const edge_redis_modes[];
+extern const struct conf_table edge_table, region_table;

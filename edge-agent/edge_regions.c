@@ -6,7 +6,7 @@
 #include "core/hash.h"
 #include "core/keyspace.h"
 #include "core/name.h"
-#include "redis_section.h"
+#include "io/redis_section.h"
 
 enum { FAR_TIMEOUT_MS = 1000, WHOLE_PPM = 1000000, DEFAULT_FLOORS_PPM = WHOLE_PPM / 10 };
 

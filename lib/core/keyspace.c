@@ -120,6 +120,48 @@ size_t keyspace_quota(struct slice check, char *ret_name)
 	return of_root("k:q", check, ret_name);
 }
 
+/* The root that a tag stands for; false: it stands for none. */
+static bool read_tag(struct slice tag, char *ret_root, size_t *ret_len)
+{
+	size_t n = 0;
+
+	if (slice_equal(tag, SLICE("%")))
+		tag.len = 0;
+	else if (tag.len == 0)
+		return false;
+	for (size_t i = 0; i < tag.len; i++) {
+		char c = tag.ptr[i];
+
+		if (n == REQUEST_KEY_MAX || c == '/')
+			return false;
+		if (c == '%') {
+			struct slice code = slice_after(tag, i + 1);
+
+			code.len = code.len < 2 ? code.len : 2;
+			if (slice_equal(code, SLICE("7D")))
+				c = '}';
+			else if (!slice_equal(code, SLICE("25")))
+				return false;
+			i += 2;
+		}
+		ret_root[n++] = c;
+	}
+	*ret_len = n;
+	return true;
+}
+
+bool keyspace_ledger_parse(struct slice name, char *ret_root, size_t *ret_root_len,
+			   struct slice *ret_policy)
+{
+	struct slice rest = slice_after(name, 4), tag = slice_cut(&rest, '}');
+
+	if (name.len < 4 || memcmp(name.ptr, "k:u{", 4) != 0 || !name_is_valid(rest) ||
+	    !read_tag(tag, ret_root, ret_root_len))
+		return false;
+	*ret_policy = rest;
+	return true;
+}
+
 size_t keyspace_throttle(struct slice key, char *ret_name)
 {
 	struct slice root = keyspace_root(key);

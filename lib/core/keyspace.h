@@ -37,6 +37,12 @@ size_t keyspace_ledger(struct slice check, char *ret_name);
 /* `k:q{T}<policy>`: the region's share of the quota of the policy and root that `check` is of; as keyspace_ledger(). */
 size_t keyspace_quota(struct slice check, char *ret_name);
 
+/*
+ * Whether `name` is that of a ledger. *ret_policy: a valid name, in `name`; `ret_root` has room for REQUEST_KEY_MAX bytes.
+ */
+bool keyspace_ledger_parse(struct slice name, char *ret_root, size_t *ret_root_len,
+			   struct slice *ret_policy);
+
 /* `k:i{T}<len>:<id>`; the caller appends the pairs. `id`: 1..REQUEST_ID_MAX bytes. */
 size_t keyspace_id(struct slice root, struct slice id, char *ret_name);
 

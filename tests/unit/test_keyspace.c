@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "core/keyspace.h"
+#include "dice.h"
 
 static struct slice check_name(const char *policy, unsigned level, struct slice path, char *room)
 {
@@ -149,4 +150,49 @@ Test(keyspace, there_is_a_probe_for_each_slot)
 		cr_assert_eq(keyspace_slot(slice_of(name)), slot, "%s", name);
 		cr_assert_eq(memcmp(name, "k:probe{", 8), 0, "%s", name);
 	}
+}
+
+Test(keyspace, ledgers_are_read_back)
+{
+	static const char *const roots[] = {"", "a", "%", "}", "a%7Db}}%", "{", "%25", "x y\n"};
+	struct dice dice = {5};
+	char check[KEYSPACE_NAME_MAX], name[KEYSPACE_NAME_MAX], root[REQUEST_KEY_MAX];
+	char random[REQUEST_KEY_MAX];
+	struct slice policy;
+	size_t len;
+
+	for (size_t i = 0; i < 1000 + sizeof roots / sizeof roots[0]; i++) {
+		struct slice key = {random, dice_below(&dice, sizeof random + 1)};
+
+		for (size_t j = 0; j < key.len; j++)
+			random[j] = "ab%}{:.7D25\0"[dice_below(&dice, 12)];
+		if (i < sizeof roots / sizeof roots[0])
+			key = slice_of(roots[i]);
+		struct slice made = {
+			check, keyspace_check(ALGORITHM_TOKEN_BUCKET, SLICE("p.q"), 0, key, check)};
+
+		made = (struct slice){name, keyspace_ledger(made, name)};
+		cr_assert(keyspace_ledger_parse(made, root, &len, &policy));
+		cr_assert(slice_equal((struct slice){root, len}, key));
+		cr_assert(slice_equal(policy, SLICE("p.q")));
+	}
+}
+
+Test(keyspace, what_is_no_ledger)
+{
+	static const char *const names[] = {"",          "k:u",       "k:u{",       "k:u{a",
+					    "k:u{a}",    "k:u{a}b:c", "k:u{}p",     "k:b{a}p:0",
+					    "k:u{a%}p",  "k:u{a%2}p", "k:u{a%26}p", "k:u{a/b}p",
+					    "k:u{a}p q", "x:u{a}p"};
+	char root[REQUEST_KEY_MAX], name[REQUEST_KEY_MAX + 8] = "k:u{";
+	struct slice policy;
+	size_t len;
+
+	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+		cr_expect_not(keyspace_ledger_parse(slice_of(names[i]), root, &len, &policy), "%s",
+			      names[i]);
+	memset(name + 4, 'a', REQUEST_KEY_MAX + 1);
+	memcpy(name + 4 + REQUEST_KEY_MAX + 1, "}p", 2);
+	cr_expect_not(keyspace_ledger_parse((struct slice){name, 4 + REQUEST_KEY_MAX + 3}, root,
+					    &len, &policy));
 }

@@ -128,7 +128,7 @@ static bool add_row(struct slice policy, struct slice json, void *data)
 
 Test(sums, a_row_says_what_was_used_since_the_last)
 {
-	struct coord_policy policies[] = {{"p", 10, "1s"}};
+	struct coord_policy policies[] = {{.name = "p", .limit = 10, .per = "1s"}};
 	const struct coord_conf conf = {.policies = policies, .n_policies = 1};
 	const struct rollup_interval interval = {1000, 2000, &conf};
 	struct sums s = {0};

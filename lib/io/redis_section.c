@@ -1,8 +1,89 @@
-#include "redis_section.h"
+#include "io/redis_section.h"
 
 #include <stdlib.h>
 
 #include "core/redis_url.h"
+#include "io/option_table.h"
+
+enum { CALL_MS_MAX = 60000 };
+
+const char *const redis_mode_names[] = {
+	[REDIS_EMBEDDED] = "embedded", [REDIS_STANDALONE] = "standalone",
+	[REDIS_SENTINEL] = "sentinel", [REDIS_CLUSTER] = "cluster",
+	[REDIS_CLUSTER + 1] = NULL,
+};
+
+static const struct conf_option redis_options[] = {
+	{.name = "mode",
+	 .type = CONF_ENUM,
+	 .at = offsetof(struct redis_fields, mode),
+	 .fallback = "embedded",
+	 .values = redis_mode_names,
+	 .text = "`embedded`: a private redis-server, a child of the agent, with its data in "
+		 "`state_dir`"},
+	{.name = "url",
+	 .type = CONF_STRING,
+	 .at = offsetof(struct redis_fields, url),
+	 .text = "`standalone`: `redis://[user:password@]host:port[/db]`, `rediss://…` (TLS) or "
+		 "`unix:PATH`"},
+	{.name = "master",
+	 .type = CONF_STRING,
+	 .at = offsetof(struct redis_fields, master),
+	 .text = "`sentinel`: the name of the master"},
+	{.name = "sentinels",
+	 .type = CONF_LIST,
+	 .item = CONF_ADDRESS,
+	 .at = offsetof(struct redis_fields, sentinels),
+	 .text = "`sentinel`: some of the Sentinels"},
+	{.name = "nodes",
+	 .type = CONF_LIST,
+	 .item = CONF_ADDRESS,
+	 .at = offsetof(struct redis_fields, nodes),
+	 .text = "`cluster`: some of the nodes; the others are learned"},
+	{.name = "user",
+	 .type = CONF_STRING,
+	 .at = offsetof(struct redis_fields, user),
+	 .text = "ACL user"},
+	{.name = "password_file",
+	 .type = CONF_PATH,
+	 .at = offsetof(struct redis_fields, password_file),
+	 .text = "a file that holds the password; the end of its line does not count"},
+	{.name = "timeout",
+	 .type = CONF_DURATION,
+	 .at = offsetof(struct redis_fields, timeout),
+	 .fallback = "50ms",
+	 .min = 1,
+	 .max = CALL_MS_MAX,
+	 .text = "what one call may take; then `on_outage` decides"},
+	{.name = "connect_timeout",
+	 .type = CONF_DURATION,
+	 .at = offsetof(struct redis_fields, connect_timeout),
+	 .fallback = "1s",
+	 .min = 1,
+	 .max = CALL_MS_MAX,
+	 .text = "what connecting may take"},
+	{.name = "ca",
+	 .type = CONF_PATH,
+	 .at = offsetof(struct redis_fields, ca),
+	 .otherwise = "the system's",
+	 .text = "TLS: the authorities that are trusted, PEM. With `sentinel` and `cluster` it "
+		 "turns TLS on"},
+	{.name = "cert",
+	 .type = CONF_PATH,
+	 .at = offsetof(struct redis_fields, cert),
+	 .text = "TLS: the client's certificate, PEM; with `key`"},
+	{.name = "key",
+	 .type = CONF_PATH,
+	 .at = offsetof(struct redis_fields, key),
+	 .text = "TLS: its private key, PEM"},
+};
+
+const struct conf_table redis_table = {
+	.title = "`redis`",
+	.text = "The region's Redis, which holds all counters.",
+	.options = redis_options,
+	.n_options = COUNT(redis_options),
+};
 
 /* One member of `redis` and the modes that it goes with. */
 struct redis_member {
@@ -35,11 +116,11 @@ static void members_check(struct conf_reader *r, const struct conf_path *path,
 
 		if (m->given && !fits)
 			conf_fail(r, path, m->name, CONF_AT_KEY, "`%s` does not go with mode `%s`",
-				  m->name, edge_redis_modes[f->mode]);
+				  m->name, redis_mode_names[f->mode]);
 		else if (!m->given && fits && m->required)
 			conf_fail(r, path, NULL, CONF_AT_VALUE,
 				  "`%s` is missing: mode `%s` needs it", m->name,
-				  edge_redis_modes[f->mode]);
+				  redis_mode_names[f->mode]);
 	}
 	if ((f->cert != NULL) != (f->key != NULL))
 		conf_fail(r, path, f->cert != NULL ? "cert" : "key", CONF_AT_KEY,
