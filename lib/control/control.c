@@ -96,7 +96,10 @@ static kova_status find_writes(struct control_load *load)
 
 static kova_status load_make(struct control_load *load)
 {
-	kova_status status = load->of_file ? load_file(load) : load_items(load);
+	kova_status status = KOVA_OK;
+
+	if (!load->made)
+		status = load->of_file ? load_file(load) : load_items(load);
 
 	return status == KOVA_OK ? find_writes(load) : status;
 }

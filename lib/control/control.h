@@ -110,6 +110,15 @@ void control_take_async(struct control *c, uv_loop_t *loop, struct control_item 
 bool control_is_busy(const struct control *c);
 
 /*
+ * The write of `id` with the stamp `version` was stamped ahead: it counts as older than any other (stamp 0), a deletion as if it had not
+ * been. If it is not there, nothing happens. KOVA_EIO, KOVA_ENOMEM: all is as it was. Not while the control plane is busy.
+ */
+KOVA_MUST_CHECK kova_status control_withdraw(struct control *c, struct slice id, uint64_t version,
+					     struct control_error *ret_error);
+/* Forgets deletions that are older than a node may be away. As above. */
+KOVA_MUST_CHECK kova_status control_forget_old(struct control *c, struct control_error *ret_error);
+
+/*
  * Administration. `who` is `token:NAME` or `local`, at most 127 bytes. In force and persisted when they return KOVA_OK.
  * KOVA_ECONFIG: ret_error says what is wrong; KOVA_ENOTFOUND: nothing of that name to delete; KOVA_EIO: could not be persisted.
  */

@@ -4,9 +4,12 @@
 #include <string.h>
 
 #include "core/hash.h"
+#include "core/hlc.h"
 #include "core/name.h"
 #include "io/buf_json.h"
 #include "weights.h"
+
+#define TOMBSTONE_MS (UINT64_C(30) * 86400000)
 
 bool control_kind_is_named(enum control_kind kind)
 {
@@ -115,6 +118,12 @@ void control_item_unref(struct control_item *item)
 	override_rule_unref(item->override);
 	pool_def_unref(item->pool);
 	free(item);
+}
+
+bool control_item_is_old_deletion(const struct control_item *item, uint64_t now_ms)
+{
+	return control_item_is_deleted(item) && item->file_hash == 0 &&
+	       hlc_ms(item->version) + TOMBSTONE_MS < now_ms;
 }
 
 char *control_item_text(const json_t *value)

@@ -81,6 +81,9 @@ struct control_item_parts control_item_parts(const struct control_item *item);
 struct control_item *control_item_ref(struct control_item *item);
 void control_item_unref(struct control_item *item); /* NULL is nothing */
 
+/* A deletion so old, at `now_ms` of the wall clock, that nobody can bring the item back by mistake. */
+bool control_item_is_old_deletion(const struct control_item *item, uint64_t now_ms);
+
 /* As gossip says it; slices of the item. */
 void control_item_read(const void *item, struct gossip_item *ret_item);
 /*

@@ -4,8 +4,6 @@
 #include "control_state.h"
 #include "core/hash.h"
 
-#define TOMBSTONE_MS (UINT64_C(30) * 86400000)
-
 struct merge {
 	const struct control_state *base;
 	struct control_state *next;
@@ -53,17 +51,10 @@ static kova_status merge_item(struct merge *m, struct control_item_parts *said)
 	return put_new(m, said);
 }
 
-/* A deletion so old that nobody can bring the item back by mistake. */
-static bool is_forgotten(const struct merge *m, const struct control_item *known)
-{
-	return control_item_is_deleted(known) && known->file_hash == 0 &&
-	       hlc_ms(known->version) + TOMBSTONE_MS < m->now_ms;
-}
-
 /* An item that does not stand in the file. */
 static kova_status merge_absent(struct merge *m, struct control_item *known)
 {
-	if (is_forgotten(m, known)) {
+	if (control_item_is_old_deletion(known, m->now_ms)) {
 		m->changed = true;
 		return KOVA_OK;
 	}

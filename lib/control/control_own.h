@@ -16,6 +16,7 @@ struct control_load {
 	struct control_state *base;      /* borrowed */
 	struct hlc clock;                /* a copy, to be taken over with the state */
 	struct control_state *next;      /* the result */
+	bool made;                       /* `next` is there already */
 	bool few;                        /* writes go to the journal, not to a new control.json */
 	bool changed;                    /* control.json.tmp was written */
 	struct control_written *written; /* owned; items belong to the states */

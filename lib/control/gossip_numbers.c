@@ -41,6 +41,11 @@ void gossip_numbers_write(struct metrics_writer *w, const struct gossip_numbers 
 
 		metrics_sample(w, &label, 1, (double)grants[i].n);
 	}
+	metrics_number(
+		w, "kova_gossip_not_kept", METRIC_COUNTER, NULL,
+		"Times that what came could not be kept on disk: it is not in force, and comes "
+		"again.",
+		(double)g->not_kept);
 	metrics_number(w, "kova_gossip_items", METRIC_GAUGE, NULL,
 		       "Policies, overrides and deletions that are known.", (double)g->items);
 }

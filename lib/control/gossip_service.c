@@ -26,6 +26,7 @@ enum {
 	FEW = 64,         /* so many are taken on the loop ... */
 	ITEMS_FEW = 2000, /* ... while there are no more than so many */
 	SAVE_MS = 2000,
+	FORGET_MS = 3600000,
 	STATE_BYTES_MAX = 65536,
 };
 
@@ -42,6 +43,8 @@ struct gossip_service {
 	size_t n_taking;
 	uv_timer_t apply, save;
 	uint64_t grants_sent, grants_refused;
+	uint64_t not_kept;
+	uint64_t forget_due_ms;
 	uint64_t saved_refusals; /* a digest of what was saved */
 	bool skewed;             /* as it was said last */
 	bool closing;
@@ -130,13 +133,18 @@ static void forget_all(struct gossip_service *s)
 
 static void apply_later(struct gossip_service *s, uint64_t ms);
 
+static void not_kept(struct gossip_service *s, const char *what, const struct control_error *error)
+{
+	s->not_kept++;
+	log_event(LOG_ERROR, "gossip_not_kept", what, LOG_TEXT_FIELD("why", error->text));
+}
+
 static void taken(struct gossip_service *s, kova_status status, const struct control_error *error)
 {
 	if (status == KOVA_OK)
 		s->user.in_force(s->user.data);
 	else
-		log_event(LOG_ERROR, "gossip_not_kept", "what came by gossip is not in force",
-			  LOG_TEXT_FIELD("why", error->text));
+		not_kept(s, "what came by gossip is not in force", error);
 }
 
 static void on_taken(kova_status status, const struct control_error *error, void *data)
@@ -230,6 +238,22 @@ static void came(void *data, const struct gossip_item *said)
 	apply_later(s, s->n_came > FEW ? APART_MS : 0);
 }
 
+/* If it can't be done now, it is told again, for the others' digests still differ. */
+static void withdrawn(void *data, const struct gossip_item *said)
+{
+	struct gossip_service *s = data;
+	struct control_error error;
+
+	if (s->closing || control_is_busy(s->control))
+		return;
+	log_event(LOG_WARN, "gossip_item_withdrawn",
+		  "a write was stamped ahead of the others' clocks: any other takes its place");
+	if (control_withdraw(s->control, said->id, said->stamp, &error) == KOVA_OK)
+		s->user.in_force(s->user.data);
+	else
+		not_kept(s, "a write is not withdrawn", &error);
+}
+
 static void granted(void *data, struct slice grant)
 {
 	struct gossip_service *s = data;
@@ -294,8 +318,9 @@ static void save(struct gossip_service *s)
 
 	buf_printf(&text, "{\"epoch\":%" PRIu64 ",\"refused\":[", s->epoch);
 	for (size_t i = 0; i < n; i++)
-		buf_printf(&text, "%s[\"%016" PRIx64 "\",%" PRIu64 ",%" PRIu64 "]",
-			   i > 0 ? "," : "", list[i].writer, list[i].from, list[i].to);
+		buf_printf(&text, "%s[\"%016" PRIx64 "\",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "]",
+			   i > 0 ? "," : "", list[i].writer, list[i].from, list[i].to,
+			   list[i].ahead_ms);
 	buf_add_text(&text, "]}\n");
 	if (!buf_failed(&text) && atomic_file_prepare(s->path, buf_slice(&text)) == KOVA_OK &&
 	    atomic_file_commit(s->path) == KOVA_OK)
@@ -324,12 +349,25 @@ static void watch_clock(struct gossip_service *s)
 				(json_int_t)skew_ms));
 }
 
+/* Deletions that are kept no longer. */
+static void forget_old(struct gossip_service *s)
+{
+	struct control_error error;
+	uint64_t now_ms = gossip_udp_now().mono_ms;
+
+	if (now_ms < s->forget_due_ms || s->closing || control_is_busy(s->control))
+		return;
+	s->forget_due_ms = now_ms + FORGET_MS;
+	if (control_forget_old(s->control, &error) != KOVA_OK)
+		not_kept(s, "old deletions are not forgotten", &error);
+}
+
 static void on_save(uv_timer_t *timer)
 {
 	struct gossip_service *s = timer->data;
 
 	watch_clock(s);
-
+	forget_old(s);
 	if (refusals_digest(s) != s->saved_refusals)
 		save(s);
 }
@@ -352,13 +390,13 @@ static void read_kept(const char *path, struct kept *ret_kept)
 	ret_kept->epoch = (uint64_t)json_integer_value(json_object_get(json, "epoch"));
 	json_array_foreach(json_object_get(json, "refused"), i, entry) {
 		const char *writer = NULL;
-		json_int_t from, to;
+		json_int_t from, to, ahead;
 
 		if (ret_kept->n == GOSSIP_REFUSALS_MAX ||
-		    json_unpack(entry, "[sII]", &writer, &from, &to) != 0)
+		    json_unpack(entry, "[sIII]", &writer, &from, &to, &ahead) != 0)
 			continue;
 		ret_kept->refusals[ret_kept->n++] = (struct gossip_refusal){
-			strtoull(writer, NULL, 16), (uint64_t)from, (uint64_t)to};
+			strtoull(writer, NULL, 16), (uint64_t)from, (uint64_t)to, (uint64_t)ahead};
 	}
 	json_decref(json);
 	buf_release(&text);
@@ -391,6 +429,7 @@ static struct gossip_udp *open_sockets(struct gossip_service *s, struct buf *ret
 				      .epoch = s->epoch};
 	struct gossip_owner owner = {.read = control_item_read,
 				     .came = came,
+				     .withdrawn = withdrawn,
 				     .granted = granted,
 				     .member = member,
 				     .data = s};
@@ -514,6 +553,7 @@ void gossip_service_numbers(const struct gossip_service *s, struct gossip_number
 	struct gossip_time now = gossip_udp_now();
 	struct gossip_numbers n = {.on = true,
 				   .items = gossip_n_items(s->core),
+				   .not_kept = s->not_kept,
 				   .grants_sent = s->grants_sent,
 				   .grants_taken = gossip_counts(s->core)->grants,
 				   .grants_dropped =

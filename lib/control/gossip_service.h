@@ -65,6 +65,7 @@ struct gossip_numbers {
 	bool on;
 	uint64_t rejected[GOSSIP_REJECTED_REASONS];
 	uint64_t items, alive, suspect, dead;
+	uint64_t not_kept;
 	uint64_t grants_sent, grants_taken, grants_dropped;
 	unsigned n_peers;
 	struct {

@@ -481,7 +481,9 @@ static void take(struct gossip *g, struct gossip_time now, const struct gossip_h
 		wire_get_address(&r, &target);
 	else
 		(void)sync_take(g, now, head->type, from, &r, true, out);
+	g->teller = sender;
 	news_take(g, now, from, r, out);
+	g->teller = NULL;
 	if (head->sender.state == GOSSIP_DEAD)
 		return;
 	if (was_alone && g->members.n_alive > 0)

@@ -51,9 +51,11 @@ void gossip_set_seeds(struct gossip *g, const struct gossip_address *seeds, size
 /* ---- What a step says ---- */
 
 enum gossip_output_kind {
-	GOSSIP_SEND,    /* body: send it to `to` */
-	GOSSIP_CAME,    /* item: newer than what is known; gossip_put() it once it is kept */
-	GOSSIP_MEMBER,  /* member is now what its state says, and was `was` */
+	GOSSIP_SEND,   /* body: send it to `to` */
+	GOSSIP_CAME,   /* item: newer than what is known; gossip_put() it once it is kept */
+	GOSSIP_MEMBER, /* member is now what its state says, and was `was` */
+	GOSSIP_WITHDRAWN, /* item: stamped ahead, as others have found out: it is to be as if it had been
+			     written before any other (stamp 0), a deletion as if it were not there */
 	GOSSIP_GRANTED, /* grant: for our region, newer than any before */
 	GOSSIP_PULL, /* fetch what differs from the member at `to`, by a stream (gossip_bulk.h) */
 };

@@ -216,47 +216,83 @@ const void *gossip_items_forget(struct gossip_items *t, struct slice id)
 
 /* ---- The guard ---- */
 
-static struct gossip_refusal *refusal_of(struct gossip_items *t, uint64_t writer)
+static struct gossip_refusal *refusal_of(const struct gossip_items *t, uint64_t writer)
 {
 	for (uint32_t i = 0; i < t->n_refusals; i++)
 		if (t->refusals[i].writer == writer)
-			return &t->refusals[i];
+			return (struct gossip_refusal *)&t->refusals[i];
 	return NULL;
 }
 
-/* Remembers it; the writer whose refusals are the oldest makes room. */
-static void refuse(struct gossip_items *t, uint64_t writer, uint64_t stamp)
+/* The writer whose refusals are the oldest makes room. */
+static struct gossip_refusal *refusal_add(struct gossip_items *t)
 {
-	struct gossip_refusal *r = refusal_of(t, writer);
+	struct gossip_refusal *oldest = &t->refusals[0];
+
+	if (t->n_refusals < GOSSIP_REFUSALS_MAX)
+		return &t->refusals[t->n_refusals++];
+	for (uint32_t i = 1; i < t->n_refusals; i++)
+		if (t->refusals[i].to < oldest->to)
+			oldest = &t->refusals[i];
+	return oldest;
+}
+
+void gossip_items_refuse(struct gossip_items *t, const struct gossip_refusal *refusal)
+{
+	struct gossip_refusal *r = refusal_of(t, refusal->writer);
 
 	if (r == NULL) {
-		if (t->n_refusals < GOSSIP_REFUSALS_MAX) {
-			r = &t->refusals[t->n_refusals++];
-		} else {
-			r = &t->refusals[0];
-			for (uint32_t i = 1; i < t->n_refusals; i++)
-				if (t->refusals[i].to < r->to)
-					r = &t->refusals[i];
-		}
-		*r = (struct gossip_refusal){.writer = writer, .from = stamp, .to = stamp};
+		*refusal_add(t) = *refusal;
+		return;
 	}
-	r->from = stamp < r->from ? stamp : r->from;
-	r->to = stamp > r->to ? stamp : r->to;
+	r->from = refusal->from < r->from ? refusal->from : r->from;
+	r->to = refusal->to > r->to ? refusal->to : r->to;
+	r->ahead_ms = refusal->ahead_ms < r->ahead_ms ? refusal->ahead_ms : r->ahead_ms;
+}
+
+static bool falls_under(const struct gossip_refusal *r, const struct gossip_item *item)
+{
+	return item->stamp >= r->from && item->stamp <= r->to;
+}
+
+const struct gossip_refusal *gossip_items_refusal(const struct gossip_items *t,
+						  const struct gossip_item *item)
+{
+	const struct gossip_refusal *r = refusal_of(t, gossip_hash(item->writer));
+
+	return r != NULL && falls_under(r, item) ? r : NULL;
+}
+
+const struct gossip_entry *gossip_items_refused(const struct gossip_items *t,
+						const struct gossip_refusal *refusal, uint32_t *at,
+						struct gossip_item *ret_item)
+{
+	while (*at < t->used) {
+		const struct gossip_entry *e = &t->entries[(*at)++];
+
+		if (e->item == NULL || e->stamp < refusal->from || e->stamp > refusal->to)
+			continue;
+		t->read(e->item, ret_item);
+		if (gossip_hash(ret_item->writer) == refusal->writer)
+			return e;
+	}
+	return NULL;
 }
 
 bool gossip_items_admit(struct gossip_items *t, const struct gossip_item *item, uint64_t wall_ms,
 			uint64_t max_ahead_ms)
 {
-	uint64_t writer = gossip_hash(item->writer);
-	const struct gossip_refusal *r = refusal_of(t, writer);
+	uint64_t stamp_ms = hlc_ms(item->stamp);
 
 	if (!GOSSIP_RULE(SKEW_GUARD))
 		return true;
-	if (GOSSIP_RULE(REFUSED_LATER) && r != NULL && item->stamp >= r->from &&
-	    item->stamp <= r->to)
+	if (GOSSIP_RULE(REFUSED_LATER) && gossip_items_refusal(t, item) != NULL)
 		return false;
-	if (hlc_ms(item->stamp) <= wall_ms + max_ahead_ms)
+	if (stamp_ms <= wall_ms + max_ahead_ms)
 		return true;
-	refuse(t, writer, item->stamp);
+	const struct gossip_refusal refusal = {gossip_hash(item->writer), item->stamp, item->stamp,
+					       stamp_ms - wall_ms};
+
+	gossip_items_refuse(t, &refusal);
 	return false;
 }

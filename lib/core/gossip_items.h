@@ -37,6 +37,8 @@ struct gossip_entry {
 struct gossip_refusal {
 	uint64_t writer;
 	uint64_t from, to;
+	uint64_t
+		ahead_ms; /* so far ahead of our clock each of those that were seen was, at least */
 };
 
 struct gossip_items {
@@ -86,6 +88,16 @@ const void *gossip_items_forget(struct gossip_items *t, struct slice id);
  */
 bool gossip_items_admit(struct gossip_items *t, const struct gossip_item *item, uint64_t wall_ms,
 			uint64_t max_ahead_ms);
+
+/* The refusal that `item` falls under, or NULL. */
+const struct gossip_refusal *gossip_items_refusal(const struct gossip_items *t,
+						  const struct gossip_item *item);
+/* What another has refused, with ahead_ms as by our own clock, we refuse as well. */
+void gossip_items_refuse(struct gossip_items *t, const struct gossip_refusal *refusal);
+/* The next entry from *at (0 at first) on that falls under `refusal`, *ret_item what it is; NULL: there is none. */
+const struct gossip_entry *gossip_items_refused(const struct gossip_items *t,
+						const struct gossip_refusal *refusal, uint32_t *at,
+						struct gossip_item *ret_item);
 
 static inline unsigned gossip_leaf_of(uint64_t id_hash)
 {

@@ -62,8 +62,58 @@ void gossip_hear(struct gossip *g, struct gossip_time now, const struct gossip_r
 	}
 }
 
+/*
+ * Who was not there when it was refused can't tell, once its time has come: so whoever refuses a write says so to whoever has it.
+ */
+static void tell_refusal(struct gossip *g, struct gossip_time now, const struct gossip_item *item,
+			 const struct gossip_address *to, struct gossip_out *out)
+{
+	const struct gossip_refusal *r = gossip_items_refusal(&g->items, item);
+	struct message m;
+
+	if (r == NULL || to == NULL || to->family == 0 || now.mono_ms < g->refusal_from_ms ||
+	    !GOSSIP_RULE(REFUSALS_TOLD))
+		return;
+	g->refusal_from_ms = now.mono_ms + REFUSAL_MS;
+	message_begin(g, &m, GOSSIP_NEWS, 0, now);
+	wire_put(&m.w, GOSSIP_E_REFUSAL, 1);
+	wire_put(&m.w, r->writer, 8);
+	wire_put(&m.w, r->from, 8);
+	wire_put(&m.w, r->to, 8);
+	wire_put(&m.w, r->ahead_ms < UINT32_MAX ? r->ahead_ms : UINT32_MAX, 4);
+	message_send(&m, to, out);
+}
+
+/*
+ * Another's clock was so far behind these writes. Ours would have been that, and what the other is ahead of us: if we would have
+ * refused them as well, we do so now, and those that we have are withdrawn. A clock that is behind convinces nobody.
+ */
+static void hear_refusal(struct gossip *g, struct gossip_time now, struct gossip_refusal refusal,
+			 struct gossip_out *out)
+{
+	const struct gossip_member *teller = g->teller;
+	struct gossip_item item;
+	uint32_t at = 0;
+
+	if (teller == NULL || !teller->has_clock)
+		return;
+	int64_t ahead_ms =
+		(int64_t)refusal.ahead_ms + teller->clock_ms - (int64_t)(now.wall_ms - now.mono_ms);
+
+	if (ahead_ms <= (int64_t)g->max_skew_ms && GOSSIP_RULE(EVIDENCE))
+		return;
+	refusal.ahead_ms = ahead_ms > 0 ? (uint64_t)ahead_ms : 0;
+	gossip_items_refuse(&g->items, &refusal);
+	while (gossip_items_refused(&g->items, &refusal, &at, &item) != NULL) {
+		struct gossip_output *o = gossip_output(out, GOSSIP_WITHDRAWN);
+
+		if (o != NULL)
+			o->item = item;
+	}
+}
+
 static void hear_item(struct gossip *g, struct gossip_time now, const struct gossip_item *item,
-		      struct gossip_out *out)
+		      const struct gossip_address *from, struct gossip_out *out)
 {
 	if (!gossip_items_is_news(&g->items, item))
 		return;
@@ -73,6 +123,7 @@ static void hear_item(struct gossip *g, struct gossip_time now, const struct gos
 		return;
 	if (!gossip_items_admit(&g->items, item, now.wall_ms, g->max_skew_ms)) {
 		g->counts.skew++;
+		tell_refusal(g, now, item, from, out);
 		return;
 	}
 	struct gossip_output *o = gossip_output(out, GOSSIP_CAME);
@@ -99,6 +150,7 @@ static void take_one(struct gossip *g, struct gossip_time now, const struct goss
 {
 	struct gossip_record record;
 	struct gossip_item item;
+	struct gossip_refusal refusal;
 	uint64_t id_hash, stamp;
 
 	switch (wire_get(r, 1)) {
@@ -110,7 +162,15 @@ static void take_one(struct gossip *g, struct gossip_time now, const struct goss
 	case GOSSIP_E_ITEM:
 		wire_get_item(r, &item);
 		if (g != NULL)
-			hear_item(g, now, &item, out);
+			hear_item(g, now, &item, from, out);
+		return;
+	case GOSSIP_E_REFUSAL:
+		refusal.writer = wire_get(r, 8);
+		refusal.from = wire_get(r, 8);
+		refusal.to = wire_get(r, 8);
+		refusal.ahead_ms = wire_get(r, 4);
+		if (g != NULL)
+			hear_refusal(g, now, refusal, out);
 		return;
 	case GOSSIP_E_NOTICE:
 		id_hash = wire_get(r, 8);

@@ -15,6 +15,7 @@ enum {
 	HEALTH_MAX = 4,      /* Lifeguard's local health multiplier: up to 5 times as slow */
 	SYNC_MS = 1000,      /* digests are compared at most this often */
 	SYNC_BUSY_MS = 5000, /* and while there are news, at least */
+	REFUSAL_MS = 200,    /* a refusal is told at most this often */
 	SAMPLE_MS = 2000,    /* members are compared at most this often */
 	PULL_MS = 1000,
 	LONELY_MS = 1000, /* a seed is asked this often while nobody is there */
@@ -58,7 +59,8 @@ struct gossip {
 	struct relay relays[RELAYS];
 	unsigned next_relay;
 	uint64_t probe_due_ms, news_due_ms, seed_due_ms, grants_due_ms;
-	uint64_t sync_from_ms, sample_from_ms, pull_from_ms; /* not before */
+	uint64_t sync_from_ms, sample_from_ms, pull_from_ms, refusal_from_ms; /* not before */
+	const struct gossip_member *teller; /* who says what is being taken in; NULL: not known */
 	uint64_t synced_ms;
 	int64_t clock_ms; /* our wall clock minus the monotonic one, at the last step */
 	struct gossip_counts counts;

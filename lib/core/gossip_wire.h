@@ -82,6 +82,8 @@ struct gossip_head {
 enum gossip_element {
 	GOSSIP_E_MEMBER = 'm',
 	GOSSIP_E_ITEM = 'i',
+	GOSSIP_E_REFUSAL =
+		'r', /* writes that were refused, and how far ahead of our clock they were */
 	GOSSIP_E_NOTICE = 'n', /* an item too large for a datagram: its hash and stamp */
 };
 

@@ -271,6 +271,9 @@ static void carry_out(struct gossip_udp *u)
 		case GOSSIP_CAME:
 			u->owner.came(u->owner.data, &o->item);
 			break;
+		case GOSSIP_WITHDRAWN:
+			u->owner.withdrawn(u->owner.data, &o->item);
+			break;
 		case GOSSIP_GRANTED:
 			if (u->owner.granted != NULL)
 				u->owner.granted(u->owner.data, o->grant.bytes);

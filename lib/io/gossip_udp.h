@@ -45,6 +45,8 @@ struct gossip_owner {
 	gossip_read_item *read;
 	/* `item` is newer than what is known; copy it. gossip_put() it once it is kept: now or later. */
 	void (*came)(void *data, const struct gossip_item *item);
+	/* `item`, which the owner has put, is to be stamped 0, or, if it is a deletion, forgotten. */
+	void (*withdrawn)(void *data, const struct gossip_item *item);
 	/* The bytes of a grant for our region, newer than any before; copy it. NULL: nobody wants it. */
 	void (*granted)(void *data, struct slice grant);
 	/* `m` is now what its state says; it was `was`. */

@@ -19,6 +19,8 @@
 	X(SUSPICION, "who does not answer is dead at once")                          \
 	X(INDIRECT_PROBES, "nobody else is asked to probe")                          \
 	X(RECONNECT, "nobody asks the dead")                                         \
+	X(REFUSALS_TOLD, "nobody says what it has refused")                          \
+	X(EVIDENCE, "what others have refused is refused whatever their clocks")     \
 	X(NEWEST_GRANT, "an older grant takes the place of a newer one")             \
 	X(GRANTS_END, "grants are passed on when they have ended")                   \
 	X(GRANTS_BOUNDED, "all grants are sent at once")                             \

@@ -150,11 +150,34 @@ static void came(struct net_node *node, const struct gossip_item *item)
 			       node->name, (int)item->id.len, item->id.ptr, (int)item->writer.len,
 			       item->writer.ptr,
 			       (unsigned long long)(hlc_ms(item->stamp) - now.wall_ms));
-	if (item->who.len == 5 && memcmp(item->who.ptr, "ahead", 5) == 0)
+	if (!node->net->late && item->stamp > 0 && item->who.len == 5 &&
+	    memcmp(item->who.ptr, "ahead", 5) == 0)
 		world_violated(&node->net->world, "%s takes %.*s, which was stamped ahead",
 			       node->name, (int)item->id.len, item->id.ptr);
 	(void)hlc_hear(&node->clock, item->stamp, now.wall_ms, NET_SKEW_MS);
 	keep(node, item, true);
+}
+
+/* A write was stamped ahead: any other takes its place. */
+static void withdrawn(struct net_node *node, const struct gossip_item *said)
+{
+	struct gossip_item item = *said;
+	unsigned id = id_of(item.id);
+	struct net_item *was = node->items[id];
+
+	world_log(&node->net->world, "%s withdraws %s = '%s'", node->name, was->id, was->value);
+	if (strcmp(was->who, "ahead") != 0)
+		world_violated(&node->net->world, "%s withdraws %s, which was stamped rightly",
+			       node->name, was->id);
+	item.stamp = 0;
+	item.writer = (struct slice){0};
+	if (item.value.len > 0) {
+		keep(node, &item, true);
+		return;
+	}
+	(void)gossip_forget(node->g, item.id);
+	free(was);
+	node->items[id] = NULL;
 }
 
 /* ---- The network ---- */
@@ -369,6 +392,9 @@ static void carry_out(struct net_node *node)
 			break;
 		case GOSSIP_CAME:
 			came(node, &o.item);
+			break;
+		case GOSSIP_WITHDRAWN:
+			withdrawn(node, &o.item);
 			break;
 		case GOSSIP_GRANTED:
 			granted(node, &o.grant);

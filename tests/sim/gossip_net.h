@@ -53,6 +53,7 @@ struct net {
 		*newest[NET_IDS_MAX]; /* the write that must win, of those by right clocks */
 	uint64_t deaths, suspicions;  /* of nodes that were up, as seen by others */
 	uint64_t n_datagrams;
+	bool late;     /* who was not there when a write was refused may take it, for a while */
 	bool regional; /* node 0 is a coordinator, the others are of regions by their number */
 	struct net_grant grants[NET_QUOTAS]; /* quota q is of region q % NET_REGIONS */
 	bool overrun;              /* more grants than a node can know: one may come again */

@@ -18,6 +18,7 @@ enum {
 	SEEDS = 150,
 	SEEDS_SANITIZED = 10,
 	SEEDS_FOR_A_MUTATION = 40,
+	SEED_STRIDE = 6, /* fixed: a new scenario leaves the histories of the others as they are */
 	FLOOD_DATAGRAMS_MAX =
 		90, /* a second: 30 each of grants and news, probes and their answers */
 };
@@ -255,6 +256,46 @@ static void ahead(struct net *net)
 	net_check_items(net);
 }
 
+/* As ahead(), while one is not there and one is cut off: they come when the time of what was stamped has come. */
+static void late(struct net *net)
+{
+	unsigned bad = 1 + (unsigned)world_below(&net->world, net->n - 1);
+	unsigned away = bad % (net->n - 1) + 1, cut = away % (net->n - 1) + 1;
+
+	start_some(net);
+	for (unsigned id = 1; id < 4; id++)
+		net_write(net, 0, id, "right", false);
+	net_run(net, 5000);
+	net_crash(net, away, world_one_in(&net->world, 2));
+	net->nodes[cut].part = 1;
+	net->nodes[bad].ahead_ms = 10000;
+	for (unsigned id = 1; id < 4; id++)
+		net_write(net, bad, id, id == 2 ? "" : "wrong", true);
+	net_run(net, 15000);
+	net->nodes[bad].ahead_ms = 0;
+	net->late = true;
+	net->nodes[cut].part = 0;
+	net_start(net, away, true);
+	net_run(net, 60000);
+	net_check_items(net);
+}
+
+/* One node's clock is 10 s behind: it refuses what all others take, and convinces nobody. */
+static void behind(struct net *net)
+{
+	unsigned bad = 1 + (unsigned)world_below(&net->world, net->n - 1);
+
+	start_some(net);
+	net->nodes[bad].ahead_ms = -10000;
+	net_run(net, 10000);
+	for (unsigned id = 1; id < 4; id++)
+		net_write(net, 0, id, "right", false);
+	net_run(net, 20000);
+	net->nodes[bad].ahead_ms = 0;
+	net_run(net, 20000);
+	net_check_items(net);
+}
+
 /* Nothing but loss: nobody dies of it. */
 static void lossy(struct net *net)
 {
@@ -392,9 +433,10 @@ static const struct scenario {
 	void (*run)(struct net *net);
 	unsigned nodes, one_seed_in;
 } scenarios[] = {
-	{"trouble", trouble, 12, 1},  {"ahead", ahead, 7, 5},        {"lossy", lossy, 25, 10},
-	{"one link", one_link, 8, 5}, {"deletion", deletion, 6, 5},  {"spread", spread, 60, 10},
-	{"grants", grants, 13, 5},    {"stranger", stranger, 4, 10}, {"flood", flood, 30, 10},
+	{"trouble", trouble, 12, 1},   {"ahead", ahead, 7, 5},       {"lossy", lossy, 25, 10},
+	{"one link", one_link, 8, 5},  {"deletion", deletion, 6, 5}, {"spread", spread, 60, 10},
+	{"late", late, 7, 5},          {"behind", behind, 7, 5},     {"grants", grants, 13, 5},
+	{"stranger", stranger, 4, 10}, {"flood", flood, 30, 10},
 };
 
 enum { N_SCENARIOS = sizeof scenarios / sizeof scenarios[0] };
@@ -405,7 +447,7 @@ static bool violates(uint64_t seed, unsigned which, bool logging, uint64_t *ret_
 	struct net net;
 	const struct scenario *s = &scenarios[which];
 
-	net_init(&net, s->nodes, seed * N_SCENARIOS + which, logging);
+	net_init(&net, s->nodes, seed * SEED_STRIDE + which, logging);
 	s->run(&net);
 	if (logging)
 		world_print_log(&net.world);

@@ -1,5 +1,6 @@
 /* Policies and overrides from a file, administration and gossip: which of them is in force, and since when. */
 #include <criterion/criterion.h>
+#include <signal.h>
 
 #include "control_fixture.h"
 
@@ -662,5 +663,98 @@ Test(control, the_policies_in_force_are_told_as_a_file_says_them)
 	cr_expect(json_equal(list, expected));
 	json_decref(list);
 	json_decref(expected);
+	control_free(c);
+}
+
+static uint64_t stamp_of(struct control *c, const char *id)
+{
+	struct control_state *state = control_snapshot(c);
+	const struct control_item *item = control_state_find(state, slice_of(id));
+	uint64_t stamp = item != NULL ? item->version : 1;
+
+	control_state_unref(state);
+	return stamp;
+}
+
+static size_t items_of(struct control *c)
+{
+	struct control_state *state = control_snapshot(c);
+	size_t n = state->n_items;
+
+	control_state_unref(state);
+	return n;
+}
+
+Test(control, a_write_that_is_withdrawn_is_older_than_any_other)
+{
+	struct control *c = start("[" POLICY("p", 5) "]", "[]");
+	struct control_error error = {""};
+	uint64_t ahead = stamp_now() + (UINT64_C(100000) << HLC_COUNTER_BITS);
+
+	take(c, said("pp", 2, POLICY("p", 7), ahead));
+	take(c, said("pq", 2, "", ahead));
+	put_ok(c, "r", "{\"limit\":1,\"per\":\"1s\"}");
+	cr_expect_gt(stamp_of(c, "pr"), ahead, "our clock goes on from what it has heard");
+	cr_expect_eq(control_withdraw(c, SLICE("pp"), ahead - 1, &error), KOVA_OK);
+	cr_expect_eq(stamp_of(c, "pp"), ahead, "it was another write");
+	cr_expect_eq(control_withdraw(c, SLICE("pr"), stamp_of(c, "pr"), &error), KOVA_OK);
+	cr_expect_eq(control_withdraw(c, SLICE("pp"), ahead, &error), KOVA_OK);
+	cr_expect_eq(control_withdraw(c, SLICE("pq"), ahead, &error), KOVA_OK);
+	cr_expect_eq(control_withdraw(c, SLICE("pz"), ahead, &error), KOVA_OK);
+	for (int i = 0; i < 2; i++) {
+		cr_expect_eq(stamp_of(c, "pp"), 0);
+		cr_expect_eq(limit_of(c, "p"), 7, "in force, where nobody says anything else");
+		cr_expect_eq(items_of(c), 2, "a deletion goes without a trace");
+		control_free(c);
+		c = start("[" POLICY("p", 5) "]", "[]");
+	}
+	put_ok(c, "r", "{\"limit\":2,\"per\":\"1s\"}");
+	cr_expect_lt(stamp_of(c, "pr"), ahead, "and so does our clock");
+	take(c, said("pp", 2, POLICY("p", 6), 1));
+	cr_expect_eq(limit_of(c, "p"), 6);
+	control_free(c);
+}
+
+Test(control, a_write_that_can_not_be_withdrawn_on_disk_stays)
+{
+	struct control *c = start("[" POLICY("p", 5) "]", "[]");
+	struct control_error error = {""};
+	struct rlimit limit;
+	uint64_t stamp = stamp_now();
+
+	take(c, said("pp", 2, POLICY("p", 7), stamp));
+	signal(SIGXFSZ, SIG_IGN);
+	getrlimit(RLIMIT_FSIZE, &limit);
+	setrlimit(RLIMIT_FSIZE, &(struct rlimit){10, limit.rlim_max});
+	cr_expect_eq(control_withdraw(c, SLICE("pp"), stamp, &error), KOVA_EIO);
+	setrlimit(RLIMIT_FSIZE, &limit);
+	cr_expect_eq(stamp_of(c, "pp"), stamp);
+	control_free(c);
+	c = start("[" POLICY("p", 5) "]", "[]");
+	cr_expect_eq(stamp_of(c, "pp"), stamp);
+	control_free(c);
+}
+
+Test(control, old_deletions_are_forgotten_without_a_reload)
+{
+	struct control *c = start("[" POLICY("p", 5) "]", "[]");
+	struct control_error error = {""};
+	uint64_t day = (UINT64_C(86400) * 1000) << HLC_COUNTER_BITS;
+
+	take(c, said("pold", 4, "", stamp_now() - 31 * day));
+	take(c, said("pnew", 4, "", stamp_now() - 29 * day));
+	cr_expect_eq(items_of(c), 3);
+	n_writes = 0;
+	control_on_written(c, count_writes, NULL);
+	n_writes = 0;
+	cr_expect_eq(control_forget_old(c, &error), KOVA_OK);
+	cr_expect_eq(items_of(c), 2);
+	cr_expect_eq(n_writes, 1, "gossip is told");
+	cr_expect_eq(control_forget_old(c, &error), KOVA_OK);
+	cr_expect_eq(n_writes, 1);
+	control_free(c);
+	c = start("[" POLICY("p", 5) "]", "[]");
+	cr_expect_eq(items_of(c), 2);
+	cr_expect_eq(limit_of(c, "p"), 5);
 	control_free(c);
 }
