@@ -48,8 +48,8 @@ function(embed_lua target name)
   target_sources(${target} PRIVATE ${output})
 endfunction()
 
-embed_lua(kova_core decide prelude.lua token_bucket.lua leased_bucket.lua shares.lua gcra.lua sliding_window.lua
-  sliding_counter.lua calendar.lua concurrency.lua turns.lua hold.lua breaker.lua adaptive.lua quota.lua shared_bucket.lua
+embed_lua(kova_core decide prelude.lua token_bucket.lua leased_bucket.lua quota.lua shares.lua gcra.lua sliding_window.lua
+  sliding_counter.lua calendar.lua concurrency.lua turns.lua hold.lua breaker.lua adaptive.lua shared_bucket.lua
   decide.lua)
 embed_lua(kova_core heartbeat heartbeat.lua)
 embed_lua(kova_core regions regions.lua)

@@ -28,9 +28,10 @@ struct local {
 	struct limit whole;
 	struct limit part; /* this agent's, by `agents` */
 	unsigned agents;
-	unsigned site;     /* whose limit it is a part of */
-	uint64_t admitted; /* costs, since the store went away */
-	bool ledger;       /* they are added up in Redis */
+	unsigned site;             /* whose limit it is a part of */
+	uint64_t admitted;         /* costs, since the store went away */
+	bool ledger;               /* they are added up in Redis */
+	struct script_quota quota; /* of a limit of all regions; `whole` 0: of this one */
 	struct limiter_state state;
 	size_t name_len;
 	char name[];
@@ -69,19 +70,53 @@ static bool limit_part(const struct limit *whole, unsigned agents, struct limit 
 	return limit_init(ret_part) == KOVA_OK;
 }
 
-static bool is_part_of(const struct local *l, const struct limit *whole, unsigned agents)
+/* The configuration's part in it of this region: of a limit of all regions its floor; else `whole` is 0. */
+static struct script_quota quota_of(const struct check_ref *ref)
 {
-	return l->part.algorithm == whole->algorithm && l->agents == agents &&
-	       l->whole.limit == whole->limit && l->whole.per_us == whole->per_us &&
-	       l->whole.burst == whole->burst;
+	if (ref->policy == NULL || ref->policy->scope != SCOPE_GLOBAL)
+		return (struct script_quota){0};
+	return ref->policy->quota;
 }
 
-static bool local_begin(struct local *l, const struct limit *whole, unsigned agents,
+/* What this region has of a limit of all regions for certain. */
+static void keep_floor(struct limit *l, const struct script_quota *q)
+{
+	if (q->whole == 0)
+		return;
+	if (q->floor == 0 || l->algorithm != ALGORITHM_TOKEN_BUCKET) {
+		l->limit = l->limit * q->floor / q->whole;
+		return;
+	}
+	l->per_us = l->per_us * q->whole / q->floor;
+	l->burst = l->burst * q->floor / q->whole;
+	if (l->burst == 0 || l->per_us > LIMIT_PER_MAX_US) { /* hardly anything */
+		l->limit = 0;
+		l->per_us = LIMIT_PER_MAX_US;
+		l->burst = 1;
+	}
+}
+
+static bool is_part_of(const struct local *l, const struct check_ref *ref, unsigned agents)
+{
+	const struct limit *whole = ref->limit;
+	struct script_quota quota = quota_of(ref);
+
+	return l->part.algorithm == whole->algorithm && l->agents == agents &&
+	       l->whole.limit == whole->limit && l->whole.per_us == whole->per_us &&
+	       l->whole.burst == whole->burst && l->quota.whole == quota.whole &&
+	       l->quota.floor == quota.floor;
+}
+
+static bool local_begin(struct local *l, const struct check_ref *ref, unsigned agents,
 			uint64_t now_us)
 {
+	struct limit own = *ref->limit;
+
 	l->agents = agents;
-	l->whole = *whole;
-	return limit_part(whole, agents, &l->part) &&
+	l->whole = *ref->limit;
+	l->quota = quota_of(ref);
+	keep_floor(&own, &l->quota);
+	return limit_part(&own, agents, &l->part) &&
 	       limiter_init(&l->state, &l->part, now_us, true);
 }
 
@@ -134,7 +169,7 @@ static struct local *local_get(const struct request_state *s, const struct check
 	unsigned agents = site_agents(s->site, is_home(ref));
 	struct local *l = local_find(o, name);
 
-	if (l != NULL && is_part_of(l, ref->limit, agents))
+	if (l != NULL && is_part_of(l, ref, agents))
 		return l;
 	if (l == NULL)
 		l = local_new(o, name);
@@ -144,7 +179,7 @@ static struct local *local_get(const struct request_state *s, const struct check
 		l->site = (unsigned)(s->site - s->engine->sites);
 		l->ledger = ref->ledger;
 	}
-	if (l != NULL && !local_begin(l, ref->limit, agents, now_us)) {
+	if (l != NULL && !local_begin(l, ref, agents, now_us)) {
 		l->agents = 0; /* of no use: begun again the next time */
 		l->state = (struct limiter_state){0};
 		return NULL;
@@ -183,6 +218,7 @@ static void charge(const struct site *site, const struct local *l)
 	struct script_check check = {.limit = &l->whole,
 				     .key = {l->name, l->name_len},
 				     .ledger = l->ledger,
+				     .quota = l->quota.whole > 0 ? &l->quota : NULL,
 				     .cost = l->admitted < LIMIT_MAX ? l->admitted : LIMIT_MAX};
 	struct script_op op = {.kind = SCRIPT_CHARGE, .checks = &check, .n_checks = 1};
 

@@ -35,20 +35,43 @@ static void fail(const char *what, const struct redis_answer *a)
 	abort();
 }
 
+/* The script's text, but for the rule that is broken. */
+static void add_body(const struct script_rig *r, struct buf *b)
+{
+	const char *body = lua_decide.body, *end = body + lua_decide.len, *at;
+
+	if (r->rule == NULL) {
+		buf_add(b, body, lua_decide.len);
+		return;
+	}
+	at = memmem(body, lua_decide.len, r->rule, strlen(r->rule));
+	if (at == NULL ||
+	    memmem(at + 1, (size_t)(end - at - 1), r->rule, strlen(r->rule)) != NULL) {
+		fprintf(stderr, "script_rig: not once: %s\n", r->rule);
+		abort();
+	}
+	buf_add(b, body, (size_t)(at - body));
+	buf_add_text(b, r->instead);
+	at += strlen(r->rule);
+	buf_add(b, at, (size_t)(end - at));
+}
+
 static void load_virtual_script(struct script_rig *r)
 {
-	struct buf b = {0};
+	struct buf body = {0}, b = {0};
 	struct redis_answer a;
 
-	buf_printf(&b, "*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD\r\n$%zu\r\n%s",
-		   sizeof clock_lua - 1 + lua_decide.len, clock_lua);
-	buf_add(&b, lua_decide.body, lua_decide.len);
+	buf_add_text(&body, clock_lua);
+	add_body(r, &body);
+	buf_printf(&b, "*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD\r\n$%zu\r\n", body.len);
+	buf_add(&b, body.ptr, body.len);
 	buf_add_text(&b, "\r\n");
 	a = redis_client_send(&r->client, buf_slice(&b));
 	if (a.type != '$' || a.text.len != 40)
 		fail("load", &a);
 	memcpy(r->virtual_sha1, a.text.ptr, 41);
 	redis_answer_release(&a);
+	buf_release(&body);
 	buf_release(&b);
 }
 

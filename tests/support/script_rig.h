@@ -17,6 +17,8 @@ struct script_rig {
 	uint64_t
 		virtual_us; /* not 0: the script is told that it is this late; must be later than it is */
 	char virtual_sha1[41];
+	const char *rule,
+		*instead; /* with virtual_us: the script has `instead` where it has `rule`, once; NULL: as it is */
 };
 
 void script_rig_start(struct script_rig *r);
