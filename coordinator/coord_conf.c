@@ -10,12 +10,16 @@
 
 #include "core/clock_offset.h"
 #include "core/duration.h"
+#include "core/history.h"
+#include "core/shares.h"
 #include "io/conf_copy.h"
 #include "io/option_table.h"
 #include "io/policy_fields.h"
 #include "io/state_dir.h"
 #include "rule_set.h"
+#include "weights.h"
 
+enum { WEIGHTS_HISTORY = 1, WEIGH_MS_MIN = 100, WEIGH_MS_MAX = 86400000 };
 enum { ROLLUP_MS_MIN = 100, ROLLUP_MS_MAX = 60000 };
 
 struct coord_fields {
@@ -28,6 +32,9 @@ struct coord_fields {
 	struct gossip_fields gossip;
 	const char *state_dir;
 	struct drift_fields drift;
+	struct weights_fields {
+		int64_t half_life, every; /* ms */
+	} weights;
 	const json_t *regions, *policies;
 };
 
@@ -48,6 +55,33 @@ static const struct conf_table clock_table = {
 	.text = "How far clocks may differ.",
 	.options = clock_options,
 	.n_options = COUNT(clock_options),
+};
+
+static const struct conf_option weights_options[] = {
+	{.name = "half_life",
+	 .type = CONF_DURATION,
+	 .at = offsetof(struct weights_fields, half_life),
+	 .fallback = "1d",
+	 .min = HISTORY_HALF_LIFE_MS_MIN,
+	 .max = HISTORY_HALF_LIFE_MS_MAX,
+	 .text = "what was consumed so long ago counts half of what is consumed now"},
+	{.name = "every",
+	 .type = CONF_DURATION,
+	 .at = offsetof(struct weights_fields, every),
+	 .fallback = "1m",
+	 .min = WEIGH_MS_MIN,
+	 .max = WEIGH_MS_MAX,
+	 .text = "how often weights are computed; they are published where one differs by more "
+		 "than a "
+		 "quarter"},
+};
+
+static const struct conf_table weights_table = {
+	.title = "`weights`",
+	.text = "What keys of weighted levels consumed makes their weights, where the policy says "
+		"so: [Fairness](fairness.md#weights-from-history). Needs `gossip`.",
+	.options = weights_options,
+	.n_options = COUNT(weights_options),
 };
 
 static const struct conf_option coord_options[] = {
@@ -82,6 +116,11 @@ static const struct conf_option coord_options[] = {
 	 .at = offsetof(struct coord_fields, drift),
 	 .table = &drift_table_options,
 	 .text = "comparing what Kafka has counted with the regions' ledgers"},
+	{.name = "weights",
+	 .type = CONF_OBJECT,
+	 .at = offsetof(struct coord_fields, weights),
+	 .table = &weights_table,
+	 .text = "recomputing weights of policies that say `\"weights\": \"history\"`"},
 	{.name = "regions",
 	 .type = CONF_RAW,
 	 .form = "object of regions",
@@ -184,6 +223,26 @@ static void limit_fill(struct conf_reader *r, const struct conf_path *path,
 			 (long long)(f->hold > 0 ? f->hold : 0)); /* concurrency */
 }
 
+/* Of levels whose weights are those of history. */
+static void weights_fill(struct conf_reader *r, const struct conf_path *path,
+			 const struct policy_fields *f, struct coord_policy *p)
+{
+	const struct conf_path list = {.up = path, .key = "levels"};
+
+	for (size_t i = 1; f->weights == WEIGHTS_HISTORY && i < json_array_size(f->levels) &&
+			   i < COORD_LEVELS_MAX;
+	     i++) {
+		const struct conf_path at = {.up = &list, .index = i};
+		struct level_fields level;
+
+		if (!json_is_object(json_array_get(f->levels, i)))
+			continue;
+		conf_read(r, &at, json_array_get(f->levels, i), &level_table, &level);
+		if (level.weight != CONF_ABSENT && level.weight <= SHARE_WEIGHT_MAX / WEIGHTS_ONE)
+			p->weight[i] = (uint32_t)level.weight * WEIGHTS_ONE;
+	}
+}
+
 static int compare_policies(const void *a, const void *b)
 {
 	return strcmp(((const struct coord_policy *)a)->name,
@@ -212,6 +271,7 @@ static void policies_read(struct conf_copier *c, const json_t *list, struct coor
 				  "or `home`");
 		snprintf(p->name, sizeof p->name, "%s", f.name);
 		limit_fill(c->r, &path, &f, p);
+		weights_fill(c->r, &path, &f, p);
 		for (size_t j = 0; j < conf->n_policies; j++)
 			if (strcmp(conf->policies[j].name, p->name) == 0)
 				conf_fail(c->r, &path, "name", CONF_AT_VALUE,
@@ -344,6 +404,8 @@ static kova_status document_read(struct conf_reader *r, const struct conf_docume
 	ret_conf->http = conf_copy(&c, f.http);
 	ret_conf->rollup_ms = (uint64_t)f.rollup;
 	ret_conf->max_skew_us = (uint64_t)f.clock.max_skew * 1000;
+	ret_conf->half_life_ms = (uint64_t)f.weights.half_life;
+	ret_conf->weigh_ms = (uint64_t)f.weights.every;
 	drift_conf_read(&c, &f.drift, f.regions, &ret_conf->drift);
 	kafka_conf_fill(&c, &kafka_path, &f.kafka, &ret_conf->kafka);
 	gossip_read(&c, &f, json_object_get(d->root, "gossip") != NULL, ret_conf);

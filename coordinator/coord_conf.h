@@ -11,12 +11,16 @@
 #include "io/gossip_section.h"
 #include "io/kafka_conf.h"
 
-/* What a row of the rollup says of a policy. */
+enum { COORD_LEVELS_MAX = 8 };
+
+/* What a coordinator needs to know of a policy. */
 struct coord_policy {
 	char name[NAME_BYTES_MAX + 1];
 	uint64_t limit; /* of the policy, or of its first level; permits or slots at once */
 	char per[24];   /* a duration, or a calendar's unit */
 	bool is_global; /* each region has a ledger of its own usage */
+	/* By level: of an average key, where weights are those of history; 0: they are not. */
+	uint32_t weight[COORD_LEVELS_MAX];
 };
 
 /* All of it is owned. */
@@ -30,6 +34,8 @@ struct coord_conf {
 	char *state_dir;          /* NULL without gossip */
 	json_t *policies_of_file; /* an array: as the file has them */
 	struct drift_conf drift;
+	uint64_t half_life_ms,
+		weigh_ms; /* of weights: of what was consumed; how often they are computed */
 	struct coord_policy *policies; /* in the bytewise order of their names */
 	size_t n_policies;
 };

@@ -22,7 +22,10 @@
 
 #include "book.h"
 #include "compacted.h"
+#include "coord_gossip.h"
 #include "drift_watch.h"
+#include "history_record.h"
+#include "history_topic.h"
 #include "io/clock.h"
 #include "io/log.h"
 #include "ledger_topic.h"
@@ -49,6 +52,7 @@ struct partition {
 	int64_t offset;  /* the next record's */
 	int64_t read_ms; /* when the last record was written */
 	struct book book;
+	struct histories histories;
 };
 
 struct session {
@@ -62,6 +66,8 @@ struct session {
 	int64_t from_ms;       /* since when the books differ from what was committed */
 	uint64_t committed_ns; /* when the last transaction was */
 	int n_usage;           /* partitions of kova.usage.v1 */
+	uint64_t weigh_ns;     /* when weights are due */
+	struct buf weights; /* items that leave once this transaction is committed, a line each */
 	bool failed;
 	struct coord_numbers numbers;    /* published after each commit */
 	uint64_t n_rows, ledger_records; /* of this transaction */
@@ -112,7 +118,8 @@ static void partition_add(struct session *s, int32_t id, int64_t offset)
 	*p = (struct partition){.next = s->partitions, .id = id, .offset = offset};
 	s->partitions = p;
 	s->n_partitions++;
-	if (!ledger_topic_read(s->conf, id, &p->book, &s->share->stop))
+	if (!ledger_topic_read(s->conf, id, &p->book, &s->share->stop) ||
+	    !history_topic_read(s->conf, id, &p->histories, &s->share->stop))
 		s->failed = true;
 	log_event(LOG_INFO, "partition_assigned", "its ledger is read",
 		  LOG_INT_FIELD("partition", id), LOG_INT_FIELD("offset", offset),
@@ -131,6 +138,7 @@ static void partition_drop(struct session *s, int32_t id)
 	*at = p->next;
 	s->n_partitions--;
 	book_release(&p->book);
+	histories_release(&p->histories);
 	free(p);
 }
 
@@ -317,6 +325,48 @@ static bool publish_rows(struct session *s, int64_t to_ms)
 	return ok;
 }
 
+static bool send_to(int32_t id, const char *topic, struct slice key, struct slice value, void *data)
+{
+	struct session *s = data;
+	const rd_kafka_vu_t vus[] = {
+		vu_topic(topic),
+		{.vtype = RD_KAFKA_VTYPE_PARTITION, .u.i32 = id},
+		vu_bytes(RD_KAFKA_VTYPE_KEY, key),
+		vu_bytes(RD_KAFKA_VTYPE_VALUE, value),
+		vu_copy,
+	};
+
+	return produce(s, vus, sizeof vus / sizeof vus[0]);
+}
+
+/* Weights, where they are due, and what they come from. */
+static bool keep_histories(struct session *s)
+{
+	bool due = uv_hrtime() >= s->weigh_ns, ok = true;
+
+	buf_clear(&s->weights);
+	pthread_mutex_lock(&s->share->lock);
+	for (struct partition *p = s->partitions; due && p != NULL; p = p->next)
+		history_topic_weigh(&p->histories, (uint64_t)now_ms(), s->conf->half_life_ms,
+				    s->share->conf, &s->weights);
+	pthread_mutex_unlock(&s->share->lock);
+	if (due)
+		s->weigh_ns = uv_hrtime() + s->conf->weigh_ms * 1000000;
+	for (const struct partition *p = s->partitions; ok && p != NULL; p = p->next)
+		ok = history_topic_keep(&p->histories, p->id, send_to, s);
+	if (!ok && !s->failed)
+		fail(s, "what children consumed can't be kept", "out of memory");
+	return ok;
+}
+
+static void publish_weights(struct session *s)
+{
+	struct slice rest = buf_slice(&s->weights);
+
+	while (rest.len > 0)
+		coord_publish_weights(s->share, slice_cut(&rest, '\n'));
+}
+
 static void commit(struct session *s)
 {
 	int64_t to_ms = now_ms();
@@ -329,13 +379,16 @@ static void commit(struct session *s)
 	for (struct partition *p = s->partitions; p != NULL; p = p->next)
 		book_retire(&p->book, RETIRE_SLOTS, before);
 	if (!in_transaction(s, "no transaction can be begun", call_begin) || !keep_ledgers(s) ||
-	    !publish_rows(s, to_ms) ||
+	    !keep_histories(s) || !publish_rows(s, to_ms) ||
 	    !coord_events_send(&s->share->events, s->conf->node, send_record, s) ||
 	    !in_transaction(s, "the offsets were refused", call_send_offsets) ||
 	    !in_transaction(s, "the transaction was not committed", call_commit))
 		return;
-	for (struct partition *p = s->partitions; p != NULL; p = p->next)
+	for (struct partition *p = s->partitions; p != NULL; p = p->next) {
 		book_settle(&p->book);
+		histories_settle(&p->histories);
+	}
+	publish_weights(s);
 	if (s->rows != NULL)
 		rows_settle(s->rows);
 	coord_events_settle(&s->share->events);
@@ -385,7 +438,7 @@ static bool incremental(struct session *s, rd_kafka_error_t *error)
 static void on_assigned(struct session *s, rd_kafka_topic_partition_list_t *list)
 {
 	if (list->cnt > 0 && !s->failed && ledger_topic_ensure(s->consumer) &&
-	    rows_ensure(s->consumer) && find_offsets(s, list))
+	    rows_ensure(s->consumer) && history_topic_ensure(s->consumer) && find_offsets(s, list))
 		for (int i = 0; i < list->cnt && !s->failed; i++)
 			partition_add(s, list->elems[i].partition, list->elems[i].offset);
 	else if (list->cnt > 0)
@@ -429,10 +482,47 @@ static void on_rebalance(rd_kafka_t *consumer, rd_kafka_resp_err_t error,
 
 /* ---- Reading ---- */
 
+static kova_status read_usage(struct partition *p, struct slice value)
+{
+	struct usage_message usage;
+	kova_status status = usage_message_parse(value, &usage);
+
+	if (status != KOVA_OK)
+		return status;
+	status = book_read(&p->book, &usage.key, &usage.record);
+	usage_message_release(&usage);
+	return status;
+}
+
+static kova_status read_child(struct session *s, struct partition *p, struct slice value)
+{
+	struct child_message child;
+	kova_status status = child_message_parse(value, &child);
+
+	if (status != KOVA_OK)
+		return status;
+	status = histories_read(&p->histories, &child.usage, s->conf->half_life_ms);
+	child_message_release(&child);
+	return status;
+}
+
+/* What the record is; without a header it is usage. */
+static bool has_schema(const rd_kafka_message_t *m, const char *schema)
+{
+	rd_kafka_headers_t *headers;
+	const void *value;
+	size_t len;
+
+	return rd_kafka_message_headers(m, &headers) == RD_KAFKA_RESP_ERR_NO_ERROR &&
+	       rd_kafka_header_get_last(headers, "schema", &value, &len) ==
+		       RD_KAFKA_RESP_ERR_NO_ERROR &&
+	       slice_equal((struct slice){value, len}, slice_of(schema));
+}
+
 static void read_message(struct session *s, const rd_kafka_message_t *m)
 {
 	struct partition *p = partition_find(s, m->partition);
-	struct usage_message usage;
+	const struct slice value = {m->payload, m->len};
 	kova_status status;
 
 	if (p == NULL || m->offset < p->offset)
@@ -440,18 +530,15 @@ static void read_message(struct session *s, const rd_kafka_message_t *m)
 	p->offset = m->offset + 1;
 	p->read_ms = rd_kafka_message_timestamp(m, NULL);
 	s->numbers.records++;
-	status = usage_message_parse((struct slice){m->payload, m->len}, &usage);
-	if (status != KOVA_OK) {
+	status = has_schema(m, CHILDREN_SCHEMA) ? read_child(s, p, value) : read_usage(p, value);
+	if (status == KOVA_EPROTO) {
 		s->numbers.malformed++;
 		log_event(LOG_WARN, "malformed", "a record is not of " USAGE_TOPIC,
 			  LOG_INT_FIELD("partition", m->partition),
 			  LOG_INT_FIELD("offset", m->offset));
-		return;
-	}
-	status = book_read(&p->book, &usage.key, &usage.record);
-	usage_message_release(&usage);
-	if (status != KOVA_OK)
+	} else if (status != KOVA_OK) {
 		fail(s, "a record can't be counted", kova_status_text(status));
+	}
 }
 
 static void on_message_error(struct session *s, const rd_kafka_message_t *m)
@@ -666,6 +753,7 @@ static void leave(struct session *s)
 	while (s->partitions != NULL)
 		partition_drop(s, s->partitions->id);
 	rows_take(s, false);
+	buf_release(&s->weights);
 	s->numbers.joined = false;
 	s->numbers.failures += s->failed;
 	publish_numbers(s);

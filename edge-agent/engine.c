@@ -14,6 +14,7 @@
 #include "heartbeat.h"
 #include "leases.h"
 #include "usage.h"
+#include "usage_feed.h"
 
 static void durables_prepare_all(struct engine *e)
 {
@@ -82,6 +83,8 @@ struct engine *engine_new(uv_loop_t *loop, struct control *control, struct engin
 	e->control = control;
 	e->n_states_max = ENGINE_REQUESTS_MAX;
 	e->feed = place.feed;
+	if (e->feed != NULL)
+		e->feed->control = control;
 	e->agent = place.agent;
 	e->first = place.first;
 	e->index = place.index;
@@ -190,6 +193,8 @@ void engine_close(struct engine *e, void (*on_closed)(void *data), void *data)
 	engine_drain(e);
 	e->closing = true;
 	control_on_change(e->control, NULL, NULL);
+	if (e->feed != NULL)
+		e->feed->control = NULL;
 	leases_stop(e->leases);
 	leases_count_all(e->leases);
 	if (e->first == NULL)

@@ -160,6 +160,17 @@ static void claim_share(struct request_state *s, uint32_t weight, struct slice p
 		(struct share_claim){hash_bytes(path, 0), weight, (uint32_t)(most < 1 ? 1 : most)};
 }
 
+/* An operator's override goes before history, that before the policy. */
+static uint32_t weight_of(const struct catalogue *c, const struct policy *p, unsigned level,
+			  struct slice path, const struct level *l, const struct override *o)
+{
+	uint32_t weight = 0;
+
+	if (p->weighs_history && (o == NULL || !o->weighted))
+		weight = catalogue_weight(c, p, level, path);
+	return weight > 0 ? weight : l->weight;
+}
+
 /* The check that was added last is that of level `index` of this pair. */
 static bool last_is(const struct request_state *s, uint8_t pair, uint8_t index)
 {
@@ -203,7 +214,8 @@ static enum resolution resolve_pair(struct request_state *s, uint8_t pair)
 		if (o != NULL && !o->unlimited)
 			l = &o->level;
 		if (l->weight > 0 && last_is(s, pair, (uint8_t)(i - 1)))
-			claim_share(s, l->weight, path, o != NULL && o->unlimited ? NULL : l);
+			claim_share(s, weight_of(s->catalogue, p, i, path, l, o), path,
+				    o != NULL && o->unlimited ? NULL : l);
 		if (o != NULL && o->unlimited)
 			continue;
 		if (add_level(s, p, pair, i, l) != RESOLVED)

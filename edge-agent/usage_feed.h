@@ -11,7 +11,14 @@
 
 enum { USAGE_FEED_ROOTS = 16384 }; /* between two reports */
 
+struct control;
+
 struct usage_feed {
+	const struct control
+		*control; /* the loop's: what is in force. NULL: children are not counted */
+	struct tally *
+		children; /* as `active` and `handed`: of policies that weigh by history (usage_children.h) */
+	struct tally *handed_children;
 	struct tally *active; /* the loop's */
 	struct tally *handed; /* the owner's, from usage_feed_swap() until it is empty */
 	uint64_t lost;        /* costs that were not counted: memory was out. The loop's */

@@ -24,6 +24,7 @@
 #include "io/log.h"
 #include "skew_watch.h"
 #include "tour.h"
+#include "usage_children.h"
 #include "usage_feed.h"
 
 enum {
@@ -43,6 +44,7 @@ struct usage_report {
 	struct kafka_producer *producer;
 	struct hlc *hlc;
 	struct usage_source source;
+	struct usage_children *children;
 	struct usage_feed *feeds; /* an array */
 	unsigned n_feeds;
 	unsigned adding; /* which feed is being emptied */
@@ -150,6 +152,8 @@ static bool send_some(struct usage_report *r)
 
 void usage_report_delivered(struct usage_report *r, void *opaque, bool delivered)
 {
+	if (usage_children_delivered(r->children, opaque))
+		return;
 	r->in_flight--;
 	tally_done(r->sums, opaque, delivered);
 	if (delivered && r->held_back && r->step == REPORT_RESTING &&
@@ -175,8 +179,9 @@ static bool add_one(struct usage_report *r, struct tally *from)
 	return true;
 }
 
-static void add_lost(struct usage_report *r, struct usage_feed *f)
+static void end_feed(struct usage_report *r, struct usage_feed *f)
 {
+	usage_children_take(r->children, f->handed_children);
 	r->lost += f->handed_lost;
 	f->handed_lost = 0;
 }
@@ -190,7 +195,7 @@ static bool add_some(struct usage_report *r)
 		if (add_one(r, r->feeds[r->adding].handed))
 			n++;
 		else
-			add_lost(r, &r->feeds[r->adding++]);
+			end_feed(r, &r->feeds[r->adding++]);
 	}
 	return true;
 }
@@ -201,7 +206,8 @@ static void on_idle(uv_idle_t *idle)
 
 	if (r->step == REPORT_ADDING && !add_some(r)) {
 		r->step = REPORT_SENDING;
-	} else if (r->step == REPORT_SENDING && !send_some(r)) {
+	} else if (r->step == REPORT_SENDING && !send_some(r) &&
+		   !usage_children_send(r->children, uv_now(r->loop))) {
 		r->step = REPORT_RESTING;
 		uv_idle_stop(idle);
 	}
@@ -259,8 +265,9 @@ struct usage_report *usage_report_new(uv_loop_t *loop, struct kafka_producer *pr
 	uv_idle_init(loop, &r->idle);
 	r->timer.data = r->idle.data = r;
 	r->sums = tally_new(USAGE_REPORT_ROOTS);
+	r->children = usage_children_new(producer, hlc, source);
 	r->feeds = calloc(loops, sizeof *r->feeds);
-	ok = r->sums != NULL && r->feeds != NULL;
+	ok = r->sums != NULL && r->children != NULL && r->feeds != NULL;
 	for (; ok && r->n_feeds < loops; r->n_feeds++)
 		ok = usage_feed_init(&r->feeds[r->n_feeds]);
 	if (ok)
@@ -318,7 +325,7 @@ void usage_report_close(struct usage_report *r, uint64_t timeout_ms, void (*on_c
 				;
 			usage_feed_swap(&r->feeds[i]);
 		}
-		add_lost(r, &r->feeds[i]);
+		end_feed(r, &r->feeds[i]);
 	}
 	r->step = REPORT_SENDING;
 	uv_idle_start(&r->idle, on_idle);
@@ -344,6 +351,7 @@ void usage_report_free(struct usage_report *r)
 		usage_feed_release(&r->feeds[i]);
 	free(r->feeds);
 	tally_free(r->sums);
+	usage_children_free(r->children);
 	buf_release(&r->value);
 	uv_close((uv_handle_t *)&r->timer, on_handle_closed);
 }

@@ -40,6 +40,13 @@ struct bound {
 	uint8_t level;
 };
 
+/* One child of weights that history gave. */
+struct weighed {
+	const struct weights_child *child;
+	uint32_t policy;
+	uint8_t level;
+};
+
 struct catalogue {
 	atomic_uint refs;
 	struct entry *entries;
@@ -50,8 +57,11 @@ struct catalogue {
 	size_t n_bounds, n_overrides;
 	struct prefix_length *lengths;
 	size_t n_lengths;
-	struct table names, exact, prefixes;
-	struct pool_def **pools; /* by name in order; NULL: none */
+	struct weighed *weighed;
+	struct weights_rule **weights;
+	size_t n_weighed, n_weights;
+	struct table names, exact, prefixes, weighed_names; /* the last: NULL, no weights */
+	struct pool_def **pools;                            /* by name in order; NULL: none */
 	size_t n_pools;
 };
 
@@ -132,6 +142,11 @@ static void catalogue_free(struct catalogue *c)
 	for (size_t i = 0; i < c->n_pools; i++)
 		pool_def_unref(c->pools[i]);
 	free(c->pools);
+	for (size_t i = 0; i < c->n_weights; i++)
+		weights_rule_unref(c->weights[i]);
+	free(c->weighed);
+	free(c->weights);
+	free(c->weighed_names.entries);
 	free(c->entries);
 	free(c->policies);
 	free(c->bounds);
@@ -334,6 +349,57 @@ static bool lengths_add(struct catalogue *c)
 			(uint16_t)(numbers[i] >> 16 & 0xff), (uint16_t)(numbers[i] & 0xffff)};
 	}
 	free(numbers);
+	return true;
+}
+
+uint32_t catalogue_weight(const struct catalogue *c, const struct policy *p, unsigned level,
+			  struct slice path)
+{
+	uint32_t policy = (uint32_t)((const struct entry *)p - c->entries);
+	uint64_t hash = exact_hash(policy, level, path), i = hash;
+	size_t index;
+
+	while (c->weighed_names.entries != NULL &&
+	       table_next(&c->weighed_names, hash, &i, &index)) {
+		const struct weighed *w = &c->weighed[index];
+
+		if (w->policy == policy && w->level == level && slice_equal(w->child->path, path))
+			return w->child->weight;
+	}
+	return 0;
+}
+
+static void weighed_add(struct catalogue *c, const struct weights_rule *rule, const struct entry *e)
+{
+	uint32_t policy = (uint32_t)(e - c->entries);
+
+	for (size_t i = 0; i < rule->n; i++) {
+		c->weighed[c->n_weighed] =
+			(struct weighed){&rule->child[i], policy, (uint8_t)rule->level};
+		table_add(&c->weighed_names, exact_hash(policy, rule->level, rule->child[i].path),
+			  c->n_weighed++);
+	}
+}
+
+bool catalogue_set_weights(struct catalogue *c, struct weights_rule *const *weights, size_t n)
+{
+	size_t children = 0;
+
+	if (n == 0)
+		return true;
+	for (size_t i = 0; i < n; i++)
+		children += weights[i]->n;
+	c->weighed = malloc((children + 1) * sizeof *c->weighed);
+	c->weights = calloc(n + 1, sizeof(struct weights_rule *));
+	if (c->weighed == NULL || c->weights == NULL || !table_init(&c->weighed_names, children))
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		const struct entry *e = entry_find(c, slice_of(weights[i]->policy));
+
+		c->weights[c->n_weights++] = weights_rule_ref(weights[i]);
+		if (e != NULL && e->policy.weighs_history && weights[i]->level < e->policy.n_levels)
+			weighed_add(c, weights[i], e);
+	}
 	return true;
 }
 

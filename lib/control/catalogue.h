@@ -58,6 +58,7 @@ struct policy {
 	bool has_overrides;
 	enum policy_scope scope;
 	struct script_quota quota; /* SCOPE_GLOBAL: this region's part, by the configuration */
+	bool weighs_history;       /* its levels' weights are recomputed */
 	enum outage_action on_outage;
 	struct durability durability;
 	uint32_t wait_max_queue; /* 0: never wait */
@@ -79,6 +80,7 @@ struct policy {
 struct override {
 	bool banned, unlimited;
 	int64_t until_ms; /* wall clock, ms since the epoch; INT64_MAX: for ever. An expired one does not bind */
+	bool weighted;      /* it says the weight; else the level has that of the policy */
 	struct level level; /* unless banned or unlimited; algorithm as that which it replaces */
 };
 
@@ -104,3 +106,7 @@ struct pool_def *catalogue_pool_at(const struct catalogue *c, size_t i);
  */
 const struct override *catalogue_override(const struct catalogue *c, const struct policy *p,
 					  unsigned level, struct slice path, int64_t now_ms);
+
+/* The weight that history gives the key path `path` of level `level` of `p`; 0: none. */
+uint32_t catalogue_weight(const struct catalogue *c, const struct policy *p, unsigned level,
+			  struct slice path);

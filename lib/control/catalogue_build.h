@@ -3,6 +3,7 @@
 
 #include "policy_rule.h"
 #include "pool_def.h"
+#include "weights.h"
 
 /*
  * A catalogue of these rules, with one reference; it keeps references of its own to the rules. Names of policies differ,
@@ -14,3 +15,9 @@ struct catalogue *catalogue_new(struct policy_rule *const *policies, size_t n_po
 
 /* While it is being built: its pools, whose names differ; it keeps references of its own. False: out of memory. */
 bool catalogue_set_pools(struct catalogue *c, struct pool_def *const *pools, size_t n);
+
+/*
+ * Likewise its weights, whose policies and parents differ. Those of a policy that is not there, or whose weights are fixed, say
+ * nothing.
+ */
+bool catalogue_set_weights(struct catalogue *c, struct weights_rule *const *weights, size_t n);

@@ -653,15 +653,20 @@ kova_status control_put_weights(struct control *c, const json_t *value, const ch
 	struct conf_reader r = {0};
 	struct control_id id;
 
-	if (!weights_are_valid(&r, value))
-		return control_fail_reader(&r, ret_error);
-	if (!control_id_of_json(value, &id))
-		return control_fail(ret_error, KOVA_ECONFIG, "`policy` must be a name");
+	struct weights_rule *rule = weights_rule_read(&r, value);
+
+	if (rule == NULL)
+		return r.n_errors > 0 ? control_fail_reader(&r, ret_error)
+				      : control_fail_memory(ret_error);
 	char *text = control_item_text(value);
 
-	if (text == NULL)
+	if (text == NULL || !control_id_of_json(value, &id)) {
+		weights_rule_unref(rule);
+		free(text);
 		return control_fail_memory(ret_error);
-	struct control_item_parts parts = {.id = {id.bytes, id.len}, .text = slice_of(text)};
+	}
+	struct control_item_parts parts = {
+		.id = {id.bytes, id.len}, .text = slice_of(text), .weights = rule};
 	const struct control_item *known = control_state_find(c->state, parts.id);
 	kova_status status = KOVA_OK;
 
@@ -670,6 +675,7 @@ kova_status control_put_weights(struct control *c, const json_t *value, const ch
 				      "weights may have 1 MiB of JSON at most");
 	else if (known == NULL || !slice_equal(known->text, parts.text))
 		status = control_change(c, &parts, who, ret_error);
+	weights_rule_unref(rule);
 	free(text);
 	return status;
 }

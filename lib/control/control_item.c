@@ -86,6 +86,8 @@ struct control_item *control_item_new(const struct control_item_parts *parts)
 		item->override = override_rule_ref(parts->override);
 	if (parts->pool != NULL)
 		item->pool = pool_def_ref(parts->pool);
+	if (parts->weights != NULL)
+		item->weights = weights_rule_ref(parts->weights);
 	return item;
 }
 
@@ -101,7 +103,8 @@ struct control_item_parts control_item_parts(const struct control_item *item)
 					   .file_hash = item->file_hash,
 					   .policy = item->policy,
 					   .override = item->override,
-					   .pool = item->pool};
+					   .pool = item->pool,
+					   .weights = item->weights};
 }
 
 struct control_item *control_item_ref(struct control_item *item)
@@ -117,6 +120,7 @@ void control_item_unref(struct control_item *item)
 	policy_rule_unref(item->policy);
 	override_rule_unref(item->override);
 	pool_def_unref(item->pool);
+	weights_rule_unref(item->weights);
 	free(item);
 }
 
@@ -145,9 +149,11 @@ void control_item_shut(struct control_item *item)
 	policy_rule_unref(item->policy);
 	override_rule_unref(item->override);
 	pool_def_unref(item->pool);
+	weights_rule_unref(item->weights);
 	item->policy = NULL;
 	item->override = NULL;
 	item->pool = NULL;
+	item->weights = NULL;
 	item->unread = true;
 }
 
@@ -160,6 +166,7 @@ struct control_item *control_item_held_back(const struct control_item_parts *par
 	held.policy = NULL;
 	held.override = NULL;
 	held.pool = NULL;
+	held.weights = NULL;
 	/* What can't be read by now is not in force. */
 	if (json != NULL)
 		(void)!control_rule_read(json, (enum control_kind)parts->id.ptr[0], &held);
@@ -231,14 +238,15 @@ kova_status control_rule_read(const json_t *value, enum control_kind kind,
 	struct conf_reader r = {0};
 
 	if (kind == CONTROL_WEIGHTS)
-		return weights_are_valid(&r, value) ? KOVA_OK : KOVA_ECONFIG;
-	if (kind == CONTROL_POLICY)
+		parts->weights = weights_rule_read(&r, value);
+	else if (kind == CONTROL_POLICY)
 		parts->policy = policy_rule_read(&r, NULL, value);
 	else if (kind == CONTROL_POOL)
 		parts->pool = pool_def_read(&r, NULL, json_object_get(value, "pool"));
 	else
 		parts->override = override_rule_read(&r, NULL, value);
-	if (parts->policy != NULL || parts->override != NULL || parts->pool != NULL)
+	if (parts->policy != NULL || parts->override != NULL || parts->pool != NULL ||
+	    parts->weights != NULL)
 		return KOVA_OK;
 	return r.n_errors > 0 ? KOVA_ECONFIG : KOVA_ENOMEM;
 }
@@ -248,6 +256,7 @@ void control_rule_release(struct control_item_parts *parts)
 	policy_rule_unref(parts->policy);
 	override_rule_unref(parts->override);
 	pool_def_unref(parts->pool);
+	weights_rule_unref(parts->weights);
 }
 
 const char *control_kind_name(enum control_kind kind)

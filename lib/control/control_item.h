@@ -40,6 +40,7 @@ struct control_item {
 	struct policy_rule *policy;     /* CONTROL_POLICY */
 	struct override_rule *override; /* CONTROL_KEY, CONTROL_PREFIX */
 	struct pool_def *pool;          /* CONTROL_POOL */
+	struct weights_rule *weights;   /* CONTROL_WEIGHTS */
 	struct slice id;                /* these five lie in `bytes` */
 	struct slice text;              /* its JSON, compact, names sorted; empty: deleted */
 	struct slice who;
@@ -72,6 +73,7 @@ struct control_item_parts {
 	struct policy_rule *policy;
 	struct override_rule *override;
 	struct pool_def *pool;
+	struct weights_rule *weights;
 };
 
 /* With one reference; NULL: out of memory. */
@@ -109,7 +111,7 @@ const char *control_kind_name(enum control_kind kind);
 const char *control_kind_member(enum control_kind kind);
 /* The id that `value` (a whole item, or of a deleted one its names) says. */
 bool control_id_of_json(const json_t *value, struct control_id *ret_id);
-/* Compiles `value` into the rule of its kind; of weights there is none. KOVA_ECONFIG: what this version does not accept; KOVA_ENOMEM. */
+/* Compiles `value` into the rule of its kind. KOVA_ECONFIG: what this version does not accept; KOVA_ENOMEM. */
 KOVA_MUST_CHECK kova_status control_rule_read(const json_t *value, enum control_kind kind,
 					      struct control_item_parts *parts);
 /* The id of an override or of a policy. */

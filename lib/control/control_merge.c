@@ -68,6 +68,7 @@ static kova_status merge_absent(struct merge *m, struct control_item *known)
 		parts.policy = NULL;
 		parts.override = NULL;
 		parts.pool = NULL;
+		parts.weights = NULL;
 		parts.who = SLICE("file");
 		parts.writer = m->node;
 		parts.unread = false;

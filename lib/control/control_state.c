@@ -111,9 +111,10 @@ kova_status control_state_finish(struct control_state *s)
 	struct override_rule **overrides =
 		malloc((s->n_items + 1) * sizeof(struct override_rule *));
 	struct pool_def **pools = malloc((s->n_items + 1) * sizeof(struct pool_def *));
-	size_t n_policies = 0, n_overrides = 0, n_pools = 0;
+	struct weights_rule **weights = malloc((s->n_items + 1) * sizeof(struct weights_rule *));
+	size_t n_policies = 0, n_overrides = 0, n_pools = 0, n_weights = 0;
 
-	if (policies != NULL && overrides != NULL && pools != NULL) {
+	if (policies != NULL && overrides != NULL && pools != NULL && weights != NULL) {
 		for (size_t i = 0; i < s->n_items; i++) {
 			if (s->items[i]->policy != NULL)
 				policies[n_policies++] = s->items[i]->policy;
@@ -121,16 +122,20 @@ kova_status control_state_finish(struct control_state *s)
 				overrides[n_overrides++] = s->items[i]->override;
 			else if (s->items[i]->pool != NULL)
 				pools[n_pools++] = s->items[i]->pool;
+			else if (s->items[i]->weights != NULL)
+				weights[n_weights++] = s->items[i]->weights;
 		}
 		s->catalogue = catalogue_new(policies, n_policies, overrides, n_overrides);
 	}
-	if (s->catalogue != NULL && !catalogue_set_pools(s->catalogue, pools, n_pools)) {
+	if (s->catalogue != NULL && (!catalogue_set_pools(s->catalogue, pools, n_pools) ||
+				     !catalogue_set_weights(s->catalogue, weights, n_weights))) {
 		catalogue_unref(s->catalogue);
 		s->catalogue = NULL;
 	}
 	free(pools);
 	free(policies);
 	free(overrides);
+	free(weights);
 	return s->catalogue != NULL ? KOVA_OK : KOVA_ENOMEM;
 }
 
@@ -179,6 +184,7 @@ static struct control_item *taken(struct control_item *item, const struct contro
 		parts.policy = known->policy;
 		parts.override = known->override;
 		parts.pool = known->pool;
+		parts.weights = known->weights;
 	}
 	return control_item_new(&parts);
 }

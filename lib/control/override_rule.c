@@ -2,8 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/shares.h"
 #include "io/policy_fields.h"
 #include "policy_rule.h"
+#include "weights.h"
 
 static bool has_rate(enum algorithm a)
 {
@@ -97,14 +99,14 @@ unsigned override_rule_level(const struct override_rule *o, const struct policy 
 }
 
 /* The level that `o` makes of `base`. KOVA_ERANGE: it cannot be. */
-static kova_status level_bind(const struct override_rule *o, const struct level *base,
-			      struct level *ret_level)
+static kova_status level_bind(const struct override_rule *o, const struct policy *p,
+			      const struct level *base, struct level *ret_level)
 {
 	struct limit *l = &ret_level->limit;
 
 	*ret_level = *base;
 	if (o->weight != CONF_ABSENT && base->weight > 0)
-		ret_level->weight = (uint32_t)o->weight;
+		ret_level->weight = (uint32_t)o->weight * (p->weighs_history ? WEIGHTS_ONE : 1);
 	if (o->limit == CONF_ABSENT)
 		return KOVA_OK;
 	if (base->has_slots)
@@ -139,11 +141,16 @@ bool override_rule_fits(const struct override_rule *o, const struct policy *p,
 		conf_fail(r, path, "weight", CONF_AT_KEY,
 			  "`weight` cannot be overridden: level `%s` of policy `%s` has none",
 			  base->name, p->name);
+	if (o->weight > SHARE_WEIGHT_MAX / WEIGHTS_ONE && p->weighs_history)
+		conf_fail(
+			r, path, "weight", CONF_AT_VALUE,
+			"`weight` must be from 1 to %d: the `weights` of policy `%s` are `history`",
+			SHARE_WEIGHT_MAX / WEIGHTS_ONE, p->name);
 	if (o->per_ms != CONF_ABSENT && (base->has_slots || !has_rate(base->limit.algorithm)))
 		fail_misfit(r, path, "per", p, base);
 	if (o->burst != CONF_ABSENT && (base->has_slots || !has_burst(base->limit.algorithm)))
 		fail_misfit(r, path, "burst", p, base);
-	if (r->n_errors == errors && level_bind(o, base, &bound) != KOVA_OK)
+	if (r->n_errors == errors && level_bind(o, p, base, &bound) != KOVA_OK)
 		conf_fail(r, path, NULL, CONF_AT_VALUE,
 			  "burst × per ÷ limit is more than 100 years: `burst` or `per` must be "
 			  "smaller, or `limit` larger");
@@ -155,10 +162,12 @@ void override_rule_bind(const struct override_rule *o, const struct policy *p,
 {
 	const struct level *base = &p->levels[override_rule_level(o, p)];
 
-	*ret_override = (struct override){
-		.banned = o->banned, .unlimited = o->unlimited, .until_ms = o->until_ms};
+	*ret_override = (struct override){.banned = o->banned,
+					  .unlimited = o->unlimited,
+					  .until_ms = o->until_ms,
+					  .weighted = o->weight != CONF_ABSENT};
 	if (o->banned || o->unlimited)
 		return;
-	if (level_bind(o, base, &ret_override->level) != KOVA_OK)
+	if (level_bind(o, p, base, &ret_override->level) != KOVA_OK)
 		ret_override->banned = true;
 }

@@ -11,11 +11,14 @@
 
 #include "core/duration.h"
 #include "core/lease.h"
+#include "core/shares.h"
 #include "io/calendar_zone.h"
 #include "io/policy_fields.h"
 #include "policy_stats.h"
+#include "weights.h"
 
 enum { LEVELS_MAX = 8 };
+enum { WEIGHTS_HISTORY = 1 };
 
 #define FIELD(name) (1u << FIELD_##name)
 enum { FIELD_PER, FIELD_BURST, FIELD_TZ, FIELD_HOLD, FIELD_PLAN, FIELD_N };
@@ -243,8 +246,14 @@ static void share_read(const struct reading *in, const struct conf_path *path, s
 			  "`%s` is for a level below another: the first has none to share", named);
 	else if (f->weight == CONF_ABSENT)
 		conf_fail(in->r, path, named, CONF_AT_KEY, "`ceiling` goes with `weight`");
-	else
+	else if (in->fields->weights != WEIGHTS_HISTORY)
 		level->weight = (uint32_t)f->weight;
+	else if (f->weight > SHARE_WEIGHT_MAX / WEIGHTS_ONE)
+		conf_fail(in->r, path, "weight", CONF_AT_VALUE,
+			  "with `weights` `history`, `weight` must be from 1 to %d",
+			  SHARE_WEIGHT_MAX / WEIGHTS_ONE);
+	else
+		level->weight = (uint32_t)f->weight * WEIGHTS_ONE;
 }
 
 /* With a ceiling, that is what bounds a key; the burst that goes with the lower of both is enough. */
@@ -496,6 +505,7 @@ static void policy_fill(struct policy_rule *rule, const struct policy_fields *f)
 	strcpy(p->name, f->name);
 	p->shadow = f->shadow;
 	p->scope = (enum policy_scope)f->scope;
+	p->weighs_history = f->weights == WEIGHTS_HISTORY;
 	p->on_outage = (enum outage_action)f->on_outage;
 	p->wait_max_queue = (uint32_t)f->wait.max_queue;
 	p->wait_max_ms = (uint64_t)f->wait.max_wait;
@@ -515,6 +525,17 @@ static void limits_read(const struct reading *in, struct policy_rule *rule)
 		level_read(in, in->path, &in->fields->level, &rule->levels[0]);
 }
 
+static void weights_check(const struct reading *in, const struct policy *p)
+{
+	bool weighs = false;
+
+	for (uint8_t i = 0; i < p->n_levels; i++)
+		weighs = weighs || p->levels[i].weight > 0;
+	if (p->weighs_history && !weighs)
+		conf_fail(in->r, in->path, "weights", CONF_AT_VALUE,
+			  "`weights` `history` is for policies with a level that has a `weight`");
+}
+
 static void rule_read(const struct reading *in, struct policy_rule *rule)
 {
 	size_t errors = in->r->n_errors;
@@ -523,8 +544,10 @@ static void rule_read(const struct reading *in, struct policy_rule *rule)
 	lease_read(in, &rule->policy);
 	breaker_read(in, &rule->policy);
 	limits_read(in, rule);
-	if (in->r->n_errors == errors)
-		adaptive_read(in, &rule->policy);
+	if (in->r->n_errors != errors)
+		return;
+	adaptive_read(in, &rule->policy);
+	weights_check(in, &rule->policy);
 }
 
 struct policy_rule *policy_rule_read(struct conf_reader *r, const struct conf_path *path,

@@ -20,6 +20,8 @@ const char *const policy_algorithm_names[] = {
 
 const char *const policy_scope_names[] = {"region", "home", "global", NULL};
 
+static const char *const weights_names[] = {"fixed", "history", NULL};
+
 /* By enum outage_action. */
 static const char *const outage_names[] = {"local", "deny", "allow", NULL};
 
@@ -332,6 +334,13 @@ static const struct conf_option policy_options[] = {
 	 .text = "`region`: its limits hold in each region by itself; `home`: in all regions "
 		 "together, kept in the region where the key is at home ([Home regions](home.md)), "
 		 "needs `regions`; `global` is not available yet"},
+	{.name = "weights",
+	 .type = CONF_ENUM,
+	 .at = offsetof(struct policy_fields, weights),
+	 .fallback = "fixed",
+	 .values = weights_names,
+	 .text = "of levels with a `weight`: as they say, or recomputed by the coordinator from "
+		 "what each key consumed ([Fairness](fairness.md#weights-from-history))"},
 	{.name = "durability",
 	 .type = CONF_RAW,
 	 .at = offsetof(struct policy_fields, durability),
@@ -368,7 +377,6 @@ static const struct conf_option policy_options[] = {
 	 .text = "`token-bucket` only, not for plans: the limit of each key on the last level "
 		 "follows feedback"},
 	LATER("global"),
-	LATER("weights"),
 	LATER("envoy"),
 };
 

@@ -45,6 +45,7 @@ struct policy_fields {
 	const json_t *plan;
 	const json_t *levels;
 	int scope;     /* 0: region */
+	int weights;   /* 0: fixed, 1: history */
 	int on_outage; /* enum outage_action */
 	struct {
 		int64_t max_queue;
