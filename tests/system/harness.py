@@ -93,7 +93,7 @@ def wait_for(condition, what, timeout=None):
     raise AssertionError(f"not in time: {what}" + (f" (last: {last})" if last else ""))
 
 
-def _die_with_parent():
+def die_with_parent():
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
@@ -105,7 +105,7 @@ class Process:
         self.log_file = open(log_path, "ab")
         self.child = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=self.log_file, stderr=self.log_file, cwd=cwd,
-            env={**os.environ, **(env or {})}, preexec_fn=_die_with_parent)
+            env={**os.environ, **(env or {})}, preexec_fn=die_with_parent)
         self.pid = self.child.pid
 
     def log(self):
