@@ -509,7 +509,13 @@ const char *gossip_service_address(const struct gossip_service *s)
 
 bool gossip_service_is_skewed(const struct gossip_service *s, int64_t *ret_ms)
 {
-	return gossip_skew(s->core, gossip_udp_now(), ret_ms) &&
+	struct gossip_time now = gossip_udp_now();
+
+	if (gossip_stamps_refused(s->core, now, ret_ms)) {
+		*ret_ms = -*ret_ms;
+		return true;
+	}
+	return gossip_skew(s->core, now, ret_ms) &&
 	       (*ret_ms > (int64_t)s->max_skew_ms || *ret_ms < -(int64_t)s->max_skew_ms);
 }
 

@@ -51,7 +51,7 @@ KOVA_MUST_CHECK kova_status gossip_service_reload(struct gossip_service *s, cons
 const char *gossip_service_address(const struct gossip_service *s);
 
 /*
- * Whether the node's clock is further than max_skew off the median of its peers: then it takes no changes. *ret_ms: what they are
+ * Whether the node's clock is further than max_skew off the median of its peers, or was when it stamped what it would stamp now: then it takes no changes. *ret_ms: what they are
  * ahead of it.
  */
 bool gossip_service_is_skewed(const struct gossip_service *s, int64_t *ret_ms);

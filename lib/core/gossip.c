@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "core/hash.h"
+#include "core/hlc.h"
 
 /* ---- Life ---- */
 
@@ -595,6 +596,20 @@ const struct gossip_refusal *gossip_refusals(const struct gossip *g, size_t *ret
 {
 	*ret_n = g->items.n_refusals;
 	return g->items.refusals;
+}
+
+bool gossip_stamps_refused(const struct gossip *g, struct gossip_time now, int64_t *ret_ms)
+{
+	for (uint32_t i = 0; i < g->items.n_refusals; i++) {
+		const struct gossip_refusal *r = &g->items.refusals[i];
+
+		if (r->writer != g->name_hash || now.wall_ms < hlc_ms(r->from) ||
+		    now.wall_ms > hlc_ms(r->to))
+			continue;
+		*ret_ms = (int64_t)r->ahead_ms;
+		return true;
+	}
+	return false;
 }
 
 void gossip_set_refusals(struct gossip *g, const struct gossip_refusal *list, size_t n)

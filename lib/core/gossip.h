@@ -118,6 +118,12 @@ size_t gossip_n_items(const struct gossip *g);
 const struct gossip_refusal *gossip_refusals(const struct gossip *g, size_t *ret_n);
 void gossip_set_refusals(struct gossip *g, const struct gossip_refusal *list, size_t n);
 
+/*
+ * Whether what this node would stamp now was refused before, when its clock was ahead: until that is over it can make no writes. *ret_ms: by
+ * how much it was ahead, at least.
+ */
+bool gossip_stamps_refused(const struct gossip *g, struct gossip_time now, int64_t *ret_ms);
+
 /* ---- Grants ---- */
 
 /*

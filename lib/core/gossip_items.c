@@ -16,6 +16,8 @@ uint64_t gossip_hash(struct slice bytes)
 	return hash_mix(h);
 }
 
+enum { REFUSALS_APART_MS = 60000 };
+
 void gossip_items_init(struct gossip_items *t, gossip_read_item *read)
 {
 	*t = (struct gossip_items){.read = read};
@@ -216,15 +218,15 @@ const void *gossip_items_forget(struct gossip_items *t, struct slice id)
 
 /* ---- The guard ---- */
 
-static struct gossip_refusal *refusal_of(const struct gossip_items *t, uint64_t writer)
+/* One after the other, from a clock that was ahead meanwhile. */
+static bool is_near(const struct gossip_refusal *a, const struct gossip_refusal *b)
 {
-	for (uint32_t i = 0; i < t->n_refusals; i++)
-		if (t->refusals[i].writer == writer)
-			return (struct gossip_refusal *)&t->refusals[i];
-	return NULL;
+	const uint64_t near = (uint64_t)REFUSALS_APART_MS << HLC_COUNTER_BITS;
+
+	return a->writer == b->writer && a->from <= b->to + near && b->from <= a->to + near;
 }
 
-/* The writer whose refusals are the oldest makes room. */
+/* The oldest make room. */
 static struct gossip_refusal *refusal_add(struct gossip_items *t)
 {
 	struct gossip_refusal *oldest = &t->refusals[0];
@@ -239,8 +241,11 @@ static struct gossip_refusal *refusal_add(struct gossip_items *t)
 
 void gossip_items_refuse(struct gossip_items *t, const struct gossip_refusal *refusal)
 {
-	struct gossip_refusal *r = refusal_of(t, refusal->writer);
+	struct gossip_refusal *r = NULL;
 
+	for (uint32_t i = 0; i < t->n_refusals && r == NULL; i++)
+		if (is_near(&t->refusals[i], refusal))
+			r = &t->refusals[i];
 	if (r == NULL) {
 		*refusal_add(t) = *refusal;
 		return;
@@ -250,17 +255,16 @@ void gossip_items_refuse(struct gossip_items *t, const struct gossip_refusal *re
 	r->ahead_ms = refusal->ahead_ms < r->ahead_ms ? refusal->ahead_ms : r->ahead_ms;
 }
 
-static bool falls_under(const struct gossip_refusal *r, const struct gossip_item *item)
+const struct gossip_refusal *gossip_items_refusal(const struct gossip_items *t, uint64_t writer,
+						  uint64_t stamp)
 {
-	return item->stamp >= r->from && item->stamp <= r->to;
-}
+	for (uint32_t i = 0; i < t->n_refusals; i++) {
+		const struct gossip_refusal *r = &t->refusals[i];
 
-const struct gossip_refusal *gossip_items_refusal(const struct gossip_items *t,
-						  const struct gossip_item *item)
-{
-	const struct gossip_refusal *r = refusal_of(t, gossip_hash(item->writer));
-
-	return r != NULL && falls_under(r, item) ? r : NULL;
+		if (r->writer == writer && stamp >= r->from && stamp <= r->to)
+			return r;
+	}
+	return NULL;
 }
 
 const struct gossip_entry *gossip_items_refused(const struct gossip_items *t,
@@ -282,15 +286,15 @@ const struct gossip_entry *gossip_items_refused(const struct gossip_items *t,
 bool gossip_items_admit(struct gossip_items *t, const struct gossip_item *item, uint64_t wall_ms,
 			uint64_t max_ahead_ms)
 {
-	uint64_t stamp_ms = hlc_ms(item->stamp);
+	uint64_t stamp_ms = hlc_ms(item->stamp), writer = gossip_hash(item->writer);
 
 	if (!GOSSIP_RULE(SKEW_GUARD))
 		return true;
-	if (GOSSIP_RULE(REFUSED_LATER) && gossip_items_refusal(t, item) != NULL)
+	if (GOSSIP_RULE(REFUSED_LATER) && gossip_items_refusal(t, writer, item->stamp) != NULL)
 		return false;
 	if (stamp_ms <= wall_ms + max_ahead_ms)
 		return true;
-	const struct gossip_refusal refusal = {gossip_hash(item->writer), item->stamp, item->stamp,
+	const struct gossip_refusal refusal = {writer, item->stamp, item->stamp,
 					       stamp_ms - wall_ms};
 
 	gossip_items_refuse(t, &refusal);

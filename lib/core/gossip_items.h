@@ -83,15 +83,15 @@ const void *gossip_items_forget(struct gossip_items *t, struct slice id);
 
 /*
  * The guard: false when `item` is stamped more than `max_ahead_ms` ahead of `wall_ms`, or was, when it was seen before.
- * What one node stamped between the least and the greatest refused stamp of it is refused likewise: its clock was ahead all
- * the time, as stamps never go back.
+ * What one node stamped between two refused stamps of it that are not a minute apart is refused likewise: its clock was ahead
+ * meanwhile.
  */
 bool gossip_items_admit(struct gossip_items *t, const struct gossip_item *item, uint64_t wall_ms,
 			uint64_t max_ahead_ms);
 
-/* The refusal that `item` falls under, or NULL. */
-const struct gossip_refusal *gossip_items_refusal(const struct gossip_items *t,
-						  const struct gossip_item *item);
+/* The refusal that this stamp of the writer (its hash) falls under, or NULL. */
+const struct gossip_refusal *gossip_items_refusal(const struct gossip_items *t, uint64_t writer,
+						  uint64_t stamp);
 /* What another has refused, with ahead_ms as by our own clock, we refuse as well. */
 void gossip_items_refuse(struct gossip_items *t, const struct gossip_refusal *refusal);
 /* The next entry from *at (0 at first) on that falls under `refusal`, *ret_item what it is; NULL: there is none. */

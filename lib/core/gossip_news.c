@@ -68,7 +68,8 @@ void gossip_hear(struct gossip *g, struct gossip_time now, const struct gossip_r
 static void tell_refusal(struct gossip *g, struct gossip_time now, const struct gossip_item *item,
 			 const struct gossip_address *to, struct gossip_out *out)
 {
-	const struct gossip_refusal *r = gossip_items_refusal(&g->items, item);
+	const struct gossip_refusal *r =
+		gossip_items_refusal(&g->items, gossip_hash(item->writer), item->stamp);
 	struct message m;
 
 	if (r == NULL || to == NULL || to->family == 0 || now.mono_ms < g->refusal_from_ms ||

@@ -547,6 +547,8 @@ bool net_write(struct net *net, unsigned i, unsigned id, const char *text, bool 
 	struct gossip_time now = now_of(node);
 	int64_t skew_ms = 0;
 
+	if (!forced && gossip_stamps_refused(node->g, now, &skew_ms))
+		return false;
 	if (!forced && GOSSIP_RULE(MEDIAN) && gossip_skew(node->g, now, &skew_ms) &&
 	    (skew_ms > NET_SKEW_MS || skew_ms < -NET_SKEW_MS))
 		return false;

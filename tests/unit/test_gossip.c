@@ -503,6 +503,45 @@ Test(gossip_replay, in_any_order_each_is_taken_once)
 	cr_expect_eq(taken[3000], 1);
 }
 
+Test(gossip_items, refusals_that_are_far_apart_leave_alone_what_is_between)
+{
+	struct gossip_items t;
+	struct gossip_item item = with(stamp_at(WALL_MS + 10000), "w", "a");
+
+	gossip_items_init(&t, fixture_read);
+	cr_expect_not(gossip_items_admit(&t, &item, WALL_MS, 250));
+	item.stamp = stamp_at(WALL_MS + 12000);
+	cr_expect_not(gossip_items_admit(&t, &item, WALL_MS + 2000, 250));
+	cr_expect_eq(t.n_refusals, 1);
+	item.stamp = stamp_at(WALL_MS + 11000);
+	cr_expect_not(gossip_items_admit(&t, &item, WALL_MS + 20000, 250), "in between");
+	item.stamp = stamp_at(WALL_MS + 86400000 + 10000);
+	cr_expect_not(gossip_items_admit(&t, &item, WALL_MS + 86400000, 250), "ahead the next day");
+	cr_expect_eq(t.n_refusals, 2);
+	item.stamp = stamp_at(WALL_MS + 3600000);
+	cr_expect(gossip_items_admit(&t, &item, WALL_MS + 86400000, 250), "of an hour between");
+	item.stamp = stamp_at(WALL_MS + 12000);
+	cr_expect_not(gossip_items_admit(&t, &item, WALL_MS + 86400000, 250), "remembered");
+	gossip_items_release(&t);
+}
+
+Test(gossip, no_stamps_are_made_that_were_refused)
+{
+	struct gossip *g = fixture_node(1, "a");
+	const struct gossip_refusal own = {gossip_hash(SLICE("a")), stamp_at(WALL_MS + 10000),
+					   stamp_at(WALL_MS + 12000), 9000};
+	int64_t ahead_ms = 0;
+
+	gossip_set_refusals(g, &own, 1);
+	cr_expect_not(gossip_stamps_refused(g, (struct gossip_time){0, WALL_MS + 9999}, &ahead_ms));
+	cr_expect(gossip_stamps_refused(g, (struct gossip_time){0, WALL_MS + 10000}, &ahead_ms));
+	cr_expect(gossip_stamps_refused(g, (struct gossip_time){0, WALL_MS + 12000}, &ahead_ms));
+	cr_expect_eq(ahead_ms, 9000);
+	cr_expect_not(
+		gossip_stamps_refused(g, (struct gossip_time){0, WALL_MS + 12001}, &ahead_ms));
+	gossip_free(g);
+}
+
 /* ---- Grants ---- */
 
 static struct gossip_grants grants;
