@@ -14,13 +14,14 @@
 -- Clock    Set by more than the agent's steady clock allows, or back by more than STEP_BACK: the share begins anew
 --          under the next number of the clock. Backwards by less it stands still.
 -- Record   of each quota of a call: {key, loose, whole, floor, version of the floors, how long a promise binds}
--- Expires  an hour after the last that it says is over
+-- Expires  an hour after the last that it says is over; 30 days after where it knows that floors of a later version are
+--          confirmed, for who remembers nothing waits for that
 -- Twins    lib/core/region_share.c, share_plan.c
 local quota -- these functions, once a batch has a quota: a call that has none does not pay for making them
 
 local function quota_functions()
   local functions, list, by_ref = {}, {}, {}
-  local KEPT, STEP_BACK = 3600000000, 1000000
+  local KEPT, KEPT_FLOORS, STEP_BACK = 3600000000, 2592000000000, 1000000
   local LEASE_MAX = 10176250 -- script_lease_hold_us() of the longest
   local PIECES_MAX, PIECES_AHEAD, AGENTS_MAX, USED_MAX, DEMAND_MAX = 16, 3, 100, 24, 2000000000
   local NOBODY = string.rep('\0', 8)
@@ -292,7 +293,7 @@ local function quota_functions()
     if #s.used > 0 then
       stop = at_least(stop, s.used[#s.used][1])
     end
-    call('SET', s.key, table.concat(text), 'PXAT', expiry_text(at_least(stop, now) + KEPT))
+    call('SET', s.key, table.concat(text), 'PXAT', expiry_text(at_least(stop, now) + (s.confirmed > 1 and KEPT_FLOORS or KEPT)))
     s.dirty = false
   end
 
