@@ -47,7 +47,7 @@ set(KOVA_LONG
   sim/globe sim/gossip sim/region lua/lease_intervals
   system/coordinator system/coordinators system/durability system/events_kafka system/failover system/gossip
   system/kafka system/kafka_tls system/kovactl system/moving system/regions system/skew system/turns_over_agents
-  system/usage_kafka system/waiting)
+  system/usage_kafka system/waiting system/world)
 
 function(kova_test_takes name path processors)
   file(STRINGS ${path} waits REGEX "Mostly waits" LIMIT_COUNT 1)
