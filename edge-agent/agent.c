@@ -310,10 +310,10 @@ static kova_status homes_check(struct agent_life *l, const struct edge_conf *con
 	if (edge_regions_are_alike(&l->conf.regions, &conf->regions))
 		return KOVA_OK;
 	buf_printf(&l->reload.errors,
-		   "%s: the names, weights and `dead` of `regions`, `regions_version` and "
+		   "%s: the names, weights, floors and `dead` of `regions`, `regions_version` and "
 		   "`regions_before` can't change while the agent runs: start it again; with other "
-		   "weights, with a greater `regions_version` and those of now first in "
-		   "`regions_before`\n",
+		   "weights or floors, with a greater `regions_version` and the weights of now "
+		   "first in `regions_before`\n",
 		   l->file);
 	return KOVA_ECONFIG;
 }
@@ -615,7 +615,8 @@ static void start(struct agent_life *l)
 		return;
 	}
 	struct control_lacks lacks = {.replicas = conf->redis.mode == REDIS_EMBEDDED,
-				      .regions = conf->regions.n == 0};
+				      .regions = conf->regions.n == 0,
+				      .kafka = conf->kafka.bootstrap == NULL};
 
 	l->control = control_new(conf->state_dir, conf->node, lacks, conf->lists, &error);
 	if (l->control == NULL) {

@@ -6,6 +6,7 @@
 #include "control.h"
 #include "control_state.h"
 #include "events.h"
+#include "grants.h"
 #include "tour.h"
 
 struct follow {
@@ -42,6 +43,11 @@ static void event(void *data, const char *name, json_t *fields)
 	event_publish(data, name, fields);
 }
 
+static void granted(void *data, struct slice share_grant)
+{
+	grants_read(data, share_grant);
+}
+
 struct gossip_service *agent_gossip_start(struct agent *owner, struct buf *ret_error)
 {
 	const struct edge_conf *conf = &owner->conf;
@@ -55,6 +61,7 @@ struct gossip_service *agent_gossip_start(struct agent *owner, struct buf *ret_e
 					 .conf = &conf->gossip,
 					 .in_force = in_force,
 					 .event = event,
+					 .granted = granted,
 					 .data = owner};
 
 	return gossip_service_start(&user, ret_error);

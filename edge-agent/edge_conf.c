@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "auth.h"
+#include "core/allocator.h"
 #include "core/redis_url.h"
 #include "edge_fields.h"
 #include "io/redis_section.h"
@@ -170,6 +171,14 @@ static void policy_check(struct conf_reader *r, const struct conf_path *path,
 	if (p->scope == SCOPE_HOME && conf->regions.n == 0)
 		conf_fail(r, path, "scope", CONF_AT_VALUE,
 			  "scope `home` needs `regions`, or `scope` must be `region`");
+	if (p->scope == SCOPE_GLOBAL && (conf->regions.n == 0 || conf->kafka.bootstrap == NULL))
+		conf_fail(r, path, "scope", CONF_AT_VALUE,
+			  "scope `global` needs `regions` and `kafka`, or `scope` must be `region` "
+			  "or `home`");
+	if (p->scope == SCOPE_GLOBAL && conf->regions.n > ALLOCATOR_REGIONS_MAX)
+		conf_fail(r, path, "scope", CONF_AT_VALUE,
+			  "a limit can be `global` among at most %d regions",
+			  ALLOCATOR_REGIONS_MAX);
 }
 
 static kova_status rules_check(struct conf_reader *r, const struct edge_conf *conf)

@@ -259,7 +259,8 @@ bool edge_regions_are_alike(const struct edge_regions *a, const struct edge_regi
 		return false;
 	for (size_t i = 0; i < a->n; i++)
 		if (strcmp(a->of[i].name, b->of[i].name) != 0 ||
-		    a->of[i].is_dead != b->of[i].is_dead)
+		    a->of[i].is_dead != b->of[i].is_dead ||
+		    a->of[i].floor_ppm != b->of[i].floor_ppm)
 			return false;
 	for (size_t i = 0; i < a->n_before; i++)
 		if (!weights_are_alike(a->before[i], b->before[i], a->n))

@@ -37,7 +37,7 @@ void edge_regions_read(struct conf_copier *c, const struct edge_fields *f, const
 		       struct edge_regions *ret_regions, struct redis_conf *ret_redis);
 void edge_regions_release(struct edge_regions *regions);
 
-/* Whether every key has the same home by both, and had before. */
+/* Whether every key has the same home by both, and had before; and every region the same floor. */
 bool edge_regions_are_alike(const struct edge_regions *a, const struct edge_regions *b);
 
 /* Of the weights above 0, in the order of their regions' names; `n` of them. */

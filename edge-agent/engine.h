@@ -157,6 +157,7 @@ struct engine {
 	void *closed_data;
 
 	struct script_check scratch[SCRIPT_CHECKS_MAX]; /* of the operation being built */
+	struct script_quota quotas[SCRIPT_CHECKS_MAX];  /* theirs */
 	struct buf names;                               /* their key names */
 	unsigned char random_pool[1024];
 	size_t random_left;

@@ -178,7 +178,12 @@ void ops_add(const struct agent *a, struct ops_totals *t)
 	if (a->publisher != NULL) {
 		t->publishes = true;
 		t->publisher = publisher_counters(a->publisher);
+		if (publisher_quotas(a->publisher) != NULL) {
+			quotas_numbers(publisher_quotas(a->publisher), &t->quotas);
+			t->grants = grants_numbers(publisher_grants(a->publisher));
+		}
 	}
+	t->own_region = a->conf.region;
 	t->draining = t->draining || a->draining;
 	t->started_s = a->ops.started_s;
 	for (unsigned i = 0; i < OPS_PROTOCOLS; i++)
@@ -223,6 +228,8 @@ bool ops_ready(const struct ops_totals *t, struct buf *ret_json)
 		if (t->sites[i].down > 0)
 			buf_printf(&names, "%s\"redis@%s\"", names.len > 0 ? "," : "",
 				   t->sites[i].name);
+	if (t->quotas.clipped > 0)
+		buf_printf(&names, "%s\"share@%s\"", names.len > 0 ? "," : "", t->own_region);
 	buf_printf(ret_json,
 		   "{\"status\":\"%s\",\"degraded\":[%.*s],"
 		   "\"redis\":{\"shards\":%u,\"up\":%u},"

@@ -13,10 +13,12 @@
 #include "edge_regions.h"
 #include "engine_life.h"
 #include "gossip_service.h"
+#include "grants.h"
 #include "io/metrics.h"
 #include "io/redis_store.h"
 #include "policy_stats.h"
 #include "publisher.h"
+#include "quotas.h"
 
 struct agent;
 
@@ -92,6 +94,9 @@ struct ops_totals {
 	uint64_t outage_full;
 	bool publishes; /* there is a Kafka: */
 	struct publisher_counters publisher;
+	struct quotas_numbers quotas; /* of the owner's, as the rest */
+	struct grants_numbers grants;
+	const char *own_region; /* its name, for the life of the agent */
 	bool draining;
 	double started_s;
 	struct metrics_histogram latency[OPS_PROTOCOLS];

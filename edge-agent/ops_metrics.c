@@ -230,6 +230,73 @@ static void collect_kafka(struct metrics_writer *w, const void *totals)
 		metrics_numbers(w, numbers, sizeof numbers / sizeof numbers[0]);
 }
 
+static void write_shares(struct metrics_writer *w, const struct ops_totals *t)
+{
+	const struct quotas_numbers *q = &t->quotas;
+
+	metrics_family(w, "kova_global_share", METRIC_GAUGE, NULL,
+		       "The part of global limits that is in force in this region: the mean over "
+		       "the roots that are in use.");
+	for (unsigned i = 0; i < q->n_policies; i++) {
+		const struct metric_label labels[] = {{"policy", q->policies[i].name},
+						      {"region", t->own_region}};
+
+		metrics_sample(w, labels, 2, q->policies[i].share);
+	}
+	metrics_family(w, "kova_global_excess_bound_ratio", METRIC_GAUGE, NULL,
+		       "Loose limits: the part of the limit by which it may be exceeded because "
+		       "this region goes on without news; 0 when it is in touch.");
+	for (unsigned i = 0; i < q->n_policies; i++) {
+		const struct metric_label label = {"policy", q->policies[i].name};
+
+		if (q->policies[i].loose)
+			metrics_sample(w, &label, 1, q->policies[i].excess);
+	}
+}
+
+static void write_grants(struct metrics_writer *w, const struct grants_numbers *g)
+{
+	const struct {
+		const char *outcome;
+		uint64_t n;
+	} grants[] = {{"read", g->read}, {"ignored", g->ignored}, {"malformed", g->malformed}};
+
+	metrics_family(w, "kova_grants", METRIC_COUNTER, NULL,
+		       "Grants that came: to this region and new; others; records that are none.");
+	for (size_t i = 0; i < sizeof grants / sizeof grants[0]; i++) {
+		const struct metric_label label = {"outcome", grants[i].outcome};
+
+		metrics_sample(w, &label, 1, (double)grants[i].n);
+	}
+}
+
+static void collect_shares(struct metrics_writer *w, const void *totals)
+{
+	const struct ops_totals *t = totals;
+	const struct quotas_numbers *q = &t->quotas;
+	const struct metric_number numbers[] = {
+		{"kova_quotas", METRIC_GAUGE,
+		 "Global quotas, a policy and a root each, that this agent reports.", q->quotas},
+		{"kova_quotas_clipped", METRIC_GAUGE,
+		 "Of these: asked for here, and without a grant, so that the floor is all there "
+		 "is.",
+		 q->clipped},
+		{"kova_quotas_overflows", METRIC_COUNTER,
+		 "How often a quota was not reported, since there was no room for more.",
+		 q->overflows},
+		{"kova_share_reports", METRIC_COUNTER, "Reports of shares that were produced.",
+		 q->reports},
+		{"kova_grants_applied", METRIC_COUNTER,
+		 "Grants that this agent was the first to tell the region's Redis.", q->applied},
+	};
+
+	if (!q->on)
+		return;
+	write_shares(w, t);
+	write_grants(w, &t->grants);
+	metrics_numbers(w, numbers, sizeof numbers / sizeof numbers[0]);
+}
+
 static void collect_clock(struct metrics_writer *w, const void *totals)
 {
 	const struct ops_totals *t = totals;
@@ -378,9 +445,9 @@ static void collect_connections(struct metrics_writer *w, const void *totals)
 void ops_metrics(const struct ops_totals *t, struct buf *out, bool openmetrics)
 {
 	static metrics_collector *const collectors[] = {
-		collect_build,   collect_policies, collect_store,       collect_engine,
-		collect_home,    collect_kafka,    collect_clock,       collect_gossip,
-		collect_latency, collect_process,  collect_connections,
+		collect_build,  collect_policies, collect_store,   collect_engine,
+		collect_home,   collect_kafka,    collect_shares,  collect_clock,
+		collect_gossip, collect_latency,  collect_process, collect_connections,
 	};
 
 	metrics_write(out, openmetrics, collectors, sizeof collectors / sizeof collectors[0], t);

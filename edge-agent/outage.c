@@ -19,6 +19,7 @@
 #include "core/limiter.h"
 #include "engine.h"
 #include "heartbeat.h"
+#include "quota.h"
 
 enum { OUTAGE_KEYS = 65536, OUTAGE_BUCKETS = 65536 };
 
@@ -71,11 +72,11 @@ static bool limit_part(const struct limit *whole, unsigned agents, struct limit 
 }
 
 /* The configuration's part in it of this region: of a limit of all regions its floor; else `whole` is 0. */
-static struct script_quota quota_of(const struct check_ref *ref)
+static struct script_quota quota_for(const struct request_state *s, const struct check_ref *ref)
 {
 	if (ref->policy == NULL || ref->policy->scope != SCOPE_GLOBAL)
 		return (struct script_quota){0};
-	return ref->policy->quota;
+	return quota_of(s->engine->regions, ref->policy);
 }
 
 /* What this region has of a limit of all regions for certain. */
@@ -96,10 +97,11 @@ static void keep_floor(struct limit *l, const struct script_quota *q)
 	}
 }
 
-static bool is_part_of(const struct local *l, const struct check_ref *ref, unsigned agents)
+static bool is_part_of(const struct request_state *s, const struct local *l,
+		       const struct check_ref *ref, unsigned agents)
 {
 	const struct limit *whole = ref->limit;
-	struct script_quota quota = quota_of(ref);
+	struct script_quota quota = quota_for(s, ref);
 
 	return l->part.algorithm == whole->algorithm && l->agents == agents &&
 	       l->whole.limit == whole->limit && l->whole.per_us == whole->per_us &&
@@ -107,14 +109,14 @@ static bool is_part_of(const struct local *l, const struct check_ref *ref, unsig
 	       l->quota.floor == quota.floor;
 }
 
-static bool local_begin(struct local *l, const struct check_ref *ref, unsigned agents,
-			uint64_t now_us)
+static bool local_begin(const struct request_state *s, struct local *l, const struct check_ref *ref,
+			unsigned agents, uint64_t now_us)
 {
 	struct limit own = *ref->limit;
 
 	l->agents = agents;
 	l->whole = *ref->limit;
-	l->quota = quota_of(ref);
+	l->quota = quota_for(s, ref);
 	keep_floor(&own, &l->quota);
 	return limit_part(&own, agents, &l->part) &&
 	       limiter_init(&l->state, &l->part, now_us, true);
@@ -169,7 +171,7 @@ static struct local *local_get(const struct request_state *s, const struct check
 	unsigned agents = site_agents(s->site, is_home(ref));
 	struct local *l = local_find(o, name);
 
-	if (l != NULL && is_part_of(l, ref, agents))
+	if (l != NULL && is_part_of(s, l, ref, agents))
 		return l;
 	if (l == NULL)
 		l = local_new(o, name);
@@ -179,7 +181,7 @@ static struct local *local_get(const struct request_state *s, const struct check
 		l->site = (unsigned)(s->site - s->engine->sites);
 		l->ledger = ref->ledger;
 	}
-	if (l != NULL && !local_begin(l, ref, agents, now_us)) {
+	if (l != NULL && !local_begin(s, l, ref, agents, now_us)) {
 		l->agents = 0; /* of no use: begun again the next time */
 		l->state = (struct limiter_state){0};
 		return NULL;

@@ -6,9 +6,11 @@
 #include <string.h>
 
 #include "event_kinds.h"
+#include "grants.h"
 #include "io/atomic_file.h"
 #include "io/clock.h"
 #include "io/file.h"
+#include "quotas.h"
 
 enum { EPOCH_TEXT_MAX = 32 };
 
@@ -16,6 +18,8 @@ struct publisher {
 	struct kafka_producer *producer;
 	struct usage_report *report;
 	struct events *events;
+	struct quotas *quotas; /* NULL: there are no `regions`; as: */
+	struct grants *grants;
 	struct hlc hlc;
 	uint64_t report_ms;
 	struct agent *owner; /* NULL: not started, or stopped */
@@ -69,6 +73,8 @@ static void on_fate(const char *topic, void *opaque, enum kafka_fate fate, void 
 {
 	struct publisher *p = data;
 
+	if (p->quotas != NULL && quotas_delivered(p->quotas, opaque))
+		return;
 	if (strcmp(topic, USAGE_TOPIC) == 0)
 		usage_report_delivered(p->report, opaque, fate == KAFKA_DELIVERED);
 	else
@@ -81,6 +87,28 @@ static void on_up(bool up, void *data)
 
 	if (p->owner != NULL)
 		event_outage(p->owner, "kafka", 0, up);
+}
+
+static void on_asked(struct slice policy, struct slice root, uint64_t cost, void *data)
+{
+	quotas_asked(data, policy, root, cost);
+}
+
+static void on_round(void *data)
+{
+	quotas_round(data);
+}
+
+static bool open_quotas(struct publisher *p, uv_loop_t *loop, const struct edge_conf *conf)
+{
+	if (conf->regions.n == 0)
+		return true;
+	p->quotas = quotas_new(loop, p->producer, &p->hlc, conf);
+	p->grants = grants_new(loop, conf);
+	if (p->quotas == NULL || p->grants == NULL)
+		return false;
+	usage_report_listen(p->report, &(struct usage_listener){on_asked, on_round, p->quotas});
+	return true;
 }
 
 static bool open_parts(struct publisher *p, uv_loop_t *loop, const struct edge_conf *conf,
@@ -98,7 +126,7 @@ static bool open_parts(struct publisher *p, uv_loop_t *loop, const struct edge_c
 		return false;
 	p->report = usage_report_new(loop, p->producer, &p->hlc, &source, loops);
 	p->events = events_new(loop, p->producer, &p->hlc, conf->node, conf->region);
-	return p->report != NULL && p->events != NULL;
+	return p->report != NULL && p->events != NULL && open_quotas(p, loop, conf);
 }
 
 struct publisher *publisher_new(uv_loop_t *loop, const struct edge_conf *conf, unsigned loops,
@@ -112,6 +140,8 @@ struct publisher *publisher_new(uv_loop_t *loop, const struct edge_conf *conf, u
 	p->report_ms = conf->kafka.report_ms;
 	if (open_parts(p, loop, conf, loops, ret_error))
 		return p;
+	quotas_free(p->quotas);
+	grants_free(p->grants);
 	usage_report_free(p->report);
 	events_free(p->events);
 	if (p->producer != NULL)
@@ -130,16 +160,34 @@ struct events *publisher_events(struct publisher *p)
 	return p->events;
 }
 
+struct quotas *publisher_quotas(struct publisher *p)
+{
+	return p->quotas;
+}
+
+struct grants *publisher_grants(struct publisher *p)
+{
+	return p->grants;
+}
+
 void publisher_start(struct publisher *p, struct agent *owner)
 {
 	p->owner = owner;
 	usage_report_start(p->report, owner, p->report_ms);
+	if (p->quotas != NULL) {
+		quotas_start(p->quotas, owner);
+		grants_start(p->grants, owner);
+	}
 }
 
 void publisher_stop(struct publisher *p)
 {
 	p->owner = NULL;
 	usage_report_stop(p->report);
+	if (p->quotas != NULL) {
+		quotas_stop(p->quotas);
+		grants_stop(p->grants);
+	}
 }
 
 static void on_producer_closed(void *data)
@@ -148,6 +196,8 @@ static void on_producer_closed(void *data)
 	void (*on_closed)(void *) = p->on_closed;
 	void *closed_data = p->closed_data;
 
+	quotas_free(p->quotas);
+	grants_free(p->grants);
 	usage_report_free(p->report);
 	events_free(p->events);
 	free(p);

@@ -1,5 +1,6 @@
 /*
- * What an agent publishes to Kafka: usage and events, by one producer. On the owner's loop.
+ * What an agent publishes to Kafka, usage, events and reports of shares, by one producer; and with `regions` what it reads there,
+ * grants. On the owner's loop.
  *
  * Each start of an agent has an *epoch* of its own, greater than any before: µs since 1970, or one more than the last, which the
  * state directory remembers.
@@ -15,6 +16,8 @@
 #include "usage_report.h"
 
 struct publisher;
+struct grants;
+struct quotas;
 
 struct publisher_counters {
 	struct usage_report_counters usage;
@@ -31,6 +34,9 @@ struct publisher *publisher_new(uv_loop_t *loop, const struct edge_conf *conf, u
 /* What loop `i` counts into; borrowed. */
 struct usage_feed *publisher_feed(struct publisher *p, unsigned i);
 struct events *publisher_events(struct publisher *p);
+/* NULL: there are no `regions`. */
+struct quotas *publisher_quotas(struct publisher *p);
+struct grants *publisher_grants(struct publisher *p);
 
 /* The owner runs. */
 void publisher_start(struct publisher *p, struct agent *owner);

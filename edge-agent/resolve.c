@@ -14,6 +14,7 @@
 #include "core/keyspace.h"
 #include "edge_regions.h"
 #include "engine.h"
+#include "quota.h"
 
 static enum resolution refuse_with(struct request_state *s, enum request_error error,
 				   const char *message)
@@ -190,6 +191,10 @@ static enum resolution resolve_pair(struct request_state *s, uint8_t pair)
 	if (p->scope == SCOPE_HOME && s->engine->regions == NULL)
 		return refuse_with(s, REQUEST_UNAVAILABLE,
 				   "scope `home` needs `regions` in the agent's configuration");
+	if (p->scope == SCOPE_GLOBAL && (s->engine->regions == NULL || s->engine->feed == NULL))
+		return refuse_with(s, REQUEST_UNAVAILABLE,
+				   "scope `global` needs `regions` and `kafka` in the agent's "
+				   "configuration");
 
 	const char *wrong = wrong_kind(p, s->request.kind);
 
@@ -444,10 +449,13 @@ static const enum script_op_kind script_kind[] = {
 	[REQUEST_THROTTLE] = SCRIPT_TAKE,   [REQUEST_FEEDBACK] = SCRIPT_FEEDBACK,
 };
 
-/* NULL: its limits are this region's alone, or another's. */
-static const struct script_quota *quota_of(const struct policy *p)
+/* For the check `i` of the operation being built. NULL: its limits are this region's alone, or another's. */
+static const struct script_quota *quota_for(struct engine *e, const struct policy *p, uint16_t i)
 {
-	return p != NULL && p->scope == SCOPE_GLOBAL ? &p->quota : NULL;
+	if (p == NULL || p->scope != SCOPE_GLOBAL)
+		return NULL;
+	e->quotas[i] = quota_of(e->regions, p);
+	return &e->quotas[i];
 }
 
 bool resolve_operation(struct request_state *s, struct group *g, struct script_op *ret_op)
@@ -472,7 +480,7 @@ bool resolve_operation(struct request_state *s, struct group *g, struct script_o
 					      .breaker = ref->breaker,
 					      .adaptive = ref->adaptive,
 					      .ledger = ref->ledger,
-					      .quota = quota_of(ref->policy),
+					      .quota = quota_for(e, ref->policy, i),
 					      .share = ref->share};
 		at += len;
 	}

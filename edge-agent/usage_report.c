@@ -44,6 +44,7 @@ struct usage_report {
 	struct kafka_producer *producer;
 	struct hlc *hlc;
 	struct usage_source source;
+	struct usage_listener listener; /* all zeros: nobody */
 	struct usage_children *children;
 	struct usage_feed *feeds; /* an array */
 	unsigned n_feeds;
@@ -174,6 +175,9 @@ static bool add_one(struct usage_report *r, struct tally *from)
 	if (!tally_take(from, &key, &counts))
 		return false;
 	r->overflows += key.other;
+	if (r->listener.on_asked != NULL && !key.other)
+		r->listener.on_asked(key.policy, key.root, counts.admitted + counts.refused,
+				     r->listener.data);
 	if (!tally_add(r->sums, &key, &counts, stamp(r)))
 		r->lost += counts.admitted + counts.refused;
 	return true;
@@ -206,6 +210,8 @@ static void on_idle(uv_idle_t *idle)
 
 	if (r->step == REPORT_ADDING && !add_some(r)) {
 		r->step = REPORT_SENDING;
+		if (r->listener.on_round != NULL)
+			r->listener.on_round(r->listener.data);
 	} else if (r->step == REPORT_SENDING && !send_some(r) &&
 		   !usage_children_send(r->children, uv_now(r->loop))) {
 		r->step = REPORT_RESTING;
@@ -274,6 +280,11 @@ struct usage_report *usage_report_new(uv_loop_t *loop, struct kafka_producer *pr
 		return r;
 	usage_report_free(r);
 	return NULL;
+}
+
+void usage_report_listen(struct usage_report *r, const struct usage_listener *listener)
+{
+	r->listener = *listener;
 }
 
 struct usage_feed *usage_report_feed(struct usage_report *r, unsigned i)

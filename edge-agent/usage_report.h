@@ -34,10 +34,19 @@ struct usage_report_counters {
 	uint64_t lost;        /* costs that were not counted: memory was out */
 };
 
+/* Who hears what is added up, beside Kafka: each sum, and when all of a report is told. */
+struct usage_listener {
+	void (*on_asked)(struct slice policy, struct slice root, uint64_t cost, void *data);
+	void (*on_round)(void *data);
+	void *data;
+};
+
 /* `producer` and `hlc` are borrowed. NULL: out of memory. */
 struct usage_report *usage_report_new(uv_loop_t *loop, struct kafka_producer *producer,
 				      struct hlc *hlc, const struct usage_source *source,
 				      unsigned loops);
+/* Before it is started. */
+void usage_report_listen(struct usage_report *r, const struct usage_listener *listener);
 /* Of loop `i`; borrowed. */
 struct usage_feed *usage_report_feed(struct usage_report *r, unsigned i);
 

@@ -53,3 +53,6 @@ else
     strings[i] = call('GET', keys[i])
   end
 end
+
+-- Those of quota.lua, once a batch has a quota: a call that has none does not pay for making them.
+local quota

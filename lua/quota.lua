@@ -17,7 +17,6 @@
 -- Expires  an hour after the last that it says is over; 30 days after where it knows that floors of a later version are
 --          confirmed, for who remembers nothing waits for that
 -- Twins    lib/core/region_share.c, share_plan.c
-local quota -- these functions, once a batch has a quota: a call that has none does not pay for making them
 
 local function quota_functions()
   local functions, list, by_ref = {}, {}, {}

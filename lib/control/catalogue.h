@@ -12,7 +12,6 @@
 #include "core/bytes.h"
 #include "core/limit.h"
 #include "core/name.h"
-#include "core/script_quota.h"
 
 /* Where a policy's limits hold: in each region by itself, or in the world, kept at each key's home region. */
 enum policy_scope { SCOPE_REGION, SCOPE_HOME, SCOPE_GLOBAL };
@@ -57,8 +56,11 @@ struct policy {
 	bool shadow;
 	bool has_overrides;
 	enum policy_scope scope;
-	struct script_quota quota; /* SCOPE_GLOBAL: this region's part, by the configuration */
-	bool weighs_history;       /* its levels' weights are recomputed */
+	struct {
+		bool loose;
+		uint32_t whole; /* of which shares are parts, at least 1 */
+	} global;               /* scope global */
+	bool weighs_history;    /* its levels' weights are recomputed */
 	enum outage_action on_outage;
 	struct durability durability;
 	uint32_t wait_max_queue; /* 0: never wait */

@@ -260,6 +260,8 @@ static const char *misfit(const struct control *c, const struct policy *p)
 	if (c->lacks.regions && p->scope == SCOPE_HOME)
 		return "scope `home` needs `regions` in the node's configuration: `scope` must be "
 		       "`region`";
+	if ((c->lacks.regions || c->lacks.kafka) && p->scope == SCOPE_GLOBAL)
+		return "scope `global` needs `regions` and `kafka` in the node's configuration";
 	return NULL;
 }
 

@@ -25,7 +25,7 @@ struct control_error {
 /* What this node has not: administration can't put a policy that asks for it, and one that is there is held back. */
 struct control_lacks {
 	bool replicas; /* of the store */
-	bool regions;
+	bool regions, kafka;
 };
 
 /*

@@ -98,11 +98,31 @@ unsigned override_rule_level(const struct override_rule *o, const struct policy 
 	return level;
 }
 
+/*
+ * Of a global limit what was used in a window counts, for the other regions, for as long as the longest window of the policy: none may be
+ * longer.
+ */
+static bool outlasts(const struct override_rule *o, const struct policy *p)
+{
+	uint64_t longest_us = 0;
+
+	if (p->scope != SCOPE_GLOBAL || p->levels[0].limit.algorithm != ALGORITHM_SLIDING_WINDOW ||
+	    o->per_ms == CONF_ABSENT)
+		return false;
+	for (uint8_t i = 0; i < p->n_levels; i++)
+		if (p->levels[i].limit.per_us > longest_us)
+			longest_us = p->levels[i].limit.per_us;
+	return (uint64_t)o->per_ms * 1000 > longest_us;
+}
+
 /* The level that `o` makes of `base`. KOVA_ERANGE: it cannot be. */
 static kova_status level_bind(const struct override_rule *o, const struct policy *p,
 			      const struct level *base, struct level *ret_level)
 {
 	struct limit *l = &ret_level->limit;
+
+	if (outlasts(o, p))
+		return KOVA_ERANGE;
 
 	*ret_level = *base;
 	if (o->weight != CONF_ABSENT && base->weight > 0)
@@ -150,6 +170,10 @@ bool override_rule_fits(const struct override_rule *o, const struct policy *p,
 		fail_misfit(r, path, "per", p, base);
 	if (o->burst != CONF_ABSENT && (base->has_slots || !has_burst(base->limit.algorithm)))
 		fail_misfit(r, path, "burst", p, base);
+	if (outlasts(o, p))
+		conf_fail(r, path, "per", CONF_AT_VALUE,
+			  "policy `%s` is global: `per` must be at most that of its levels",
+			  p->name);
 	if (r->n_errors == errors && level_bind(o, p, base, &bound) != KOVA_OK)
 		conf_fail(r, path, NULL, CONF_AT_VALUE,
 			  "burst × per ÷ limit is more than 100 years: `burst` or `per` must be "

@@ -11,6 +11,7 @@
 
 #include "core/duration.h"
 #include "core/lease.h"
+#include "core/share_plan.h"
 #include "core/shares.h"
 #include "io/calendar_zone.h"
 #include "io/policy_fields.h"
@@ -18,7 +19,7 @@
 #include "weights.h"
 
 enum { LEVELS_MAX = 8 };
-enum { WEIGHTS_HISTORY = 1 };
+enum { GLOBAL_LOOSE = 1, WEIGHTS_HISTORY = 1 };
 
 #define FIELD(name) (1u << FIELD_##name)
 enum { FIELD_PER, FIELD_BURST, FIELD_TZ, FIELD_HOLD, FIELD_PLAN, FIELD_N };
@@ -455,12 +456,21 @@ static void adaptive_read(const struct reading *in, struct policy *p)
 	p->has_adaptive = true;
 }
 
+static bool is_strict(const struct policy_fields *f)
+{
+	return f->scope == SCOPE_GLOBAL && f->global != GLOBAL_LOOSE;
+}
+
 /* What can't be shared out among regions. */
 static void global_check(const struct reading *in)
 {
 	const struct policy_fields *f = in->fields;
 	enum algorithm a = algorithm_of(in);
 
+	if (is_strict(f) && f->on_outage >= 0 && f->on_outage != OUTAGE_DENY)
+		conf_fail(in->r, in->path, "on_outage", CONF_AT_VALUE,
+			  "with scope `global`, `on_outage` must be `deny`, or `global` `loose`: a "
+			  "strict limit is not exceeded whatever is away");
 	if (a == ALGORITHM_SLIDING_COUNTER || a == ALGORITHM_CONCURRENCY)
 		conf_fail(in->r, in->path, "algorithm", CONF_AT_VALUE,
 			  "with scope `global`, `algorithm` must be one of `token-bucket` `gcra` "
@@ -493,9 +503,10 @@ static void policy_check(const struct reading *in)
 			  "`plan` and `levels` exclude each other");
 	if (f->scope == SCOPE_GLOBAL)
 		global_check(in);
-	if (f->scope == SCOPE_GLOBAL)
-		conf_fail(in->r, in->path, "scope", CONF_AT_VALUE,
-			  "scope `%s` is not available yet", policy_scope_names[f->scope]);
+	else if (f->global >= 0)
+		conf_fail(in->r, in->path, "global", CONF_AT_KEY,
+			  "`global` is for scope `global`; this is `%s`",
+			  policy_scope_names[f->scope]);
 }
 
 static void policy_fill(struct policy_rule *rule, const struct policy_fields *f)
@@ -505,8 +516,11 @@ static void policy_fill(struct policy_rule *rule, const struct policy_fields *f)
 	strcpy(p->name, f->name);
 	p->shadow = f->shadow;
 	p->scope = (enum policy_scope)f->scope;
+	p->global.loose = f->global == GLOBAL_LOOSE;
 	p->weighs_history = f->weights == WEIGHTS_HISTORY;
-	p->on_outage = (enum outage_action)f->on_outage;
+	p->on_outage = f->on_outage >= 0 ? (enum outage_action)f->on_outage
+		       : is_strict(f)    ? OUTAGE_DENY
+					 : OUTAGE_LOCAL;
 	p->wait_max_queue = (uint32_t)f->wait.max_queue;
 	p->wait_max_ms = (uint64_t)f->wait.max_wait;
 	p->levels = rule->levels;
@@ -523,6 +537,31 @@ static void limits_read(const struct reading *in, struct policy_rule *rule)
 		plan_read(in, &rule->levels[0]);
 	else
 		level_read(in, in->path, &in->fields->level, &rule->levels[0]);
+}
+
+/* After the levels were read: of what the shares are parts. */
+static void whole_find(struct policy *p)
+{
+	uint32_t whole = 1;
+
+	for (uint8_t i = 0; i < p->n_levels; i++)
+		if (share_whole(&p->levels[i].limit) > whole)
+			whole = share_whole(&p->levels[i].limit);
+	p->global.whole = whole;
+}
+
+/* A report says in which window its region is: of one calendar. */
+static void calendars_check(const struct reading *in, const struct policy *p)
+{
+	const uint64_t *edges = p->levels[0].limit.edges.edge_us;
+
+	if (p->scope != SCOPE_GLOBAL || algorithm_of(in) != ALGORITHM_CALENDAR)
+		return;
+	for (uint8_t i = 1; i < p->n_levels; i++)
+		if (p->levels[i].limit.edges.edge_us != edges)
+			conf_fail(in->r, in->path, "levels", CONF_AT_VALUE,
+				  "with scope `global` all levels of a calendar must have the same "
+				  "`per`");
 }
 
 static void weights_check(const struct reading *in, const struct policy *p)
@@ -547,6 +586,8 @@ static void rule_read(const struct reading *in, struct policy_rule *rule)
 	if (in->r->n_errors != errors)
 		return;
 	adaptive_read(in, &rule->policy);
+	whole_find(&rule->policy);
+	calendars_check(in, &rule->policy);
 	weights_check(in, &rule->policy);
 }
 

@@ -20,6 +20,7 @@ const char *const policy_algorithm_names[] = {
 
 const char *const policy_scope_names[] = {"region", "home", "global", NULL};
 
+static const char *const global_names[] = {"strict", "loose", NULL};
 static const char *const weights_names[] = {"fixed", "history", NULL};
 
 /* By enum outage_action. */
@@ -316,7 +317,7 @@ static const struct conf_option policy_options[] = {
 	{.name = "on_outage",
 	 .type = CONF_ENUM,
 	 .at = offsetof(struct policy_fields, on_outage),
-	 .fallback = "local",
+	 .otherwise = "`local`; of `strict` global limits `deny`, and no other",
 	 .values = outage_names,
 	 .text = "who decides when Redis can't be asked: the agent within a share of the limit, or "
 		 "nobody: all "
@@ -333,7 +334,17 @@ static const struct conf_option policy_options[] = {
 	 .values = policy_scope_names,
 	 .text = "`region`: its limits hold in each region by itself; `home`: in all regions "
 		 "together, kept in the region where the key is at home ([Home regions](home.md)), "
-		 "needs `regions`; `global` is not available yet"},
+		 "needs `regions`; `global`: in all regions together, and each decides by itself "
+		 "within a share ([Global quotas](global.md)), needs `regions` and `kafka`; "
+		 "`token-bucket`, `gcra`, `sliding-window` and `calendar` only"},
+	{.name = "global",
+	 .type = CONF_ENUM,
+	 .at = offsetof(struct policy_fields, global),
+	 .otherwise = "`strict`",
+	 .values = global_names,
+	 .text = "with scope `global`: whether a region that hears nothing any more goes back to "
+		 "its floor, so that the limit is never exceeded, or goes on with what it had "
+		 "([Loose](global.md#loose))"},
 	{.name = "weights",
 	 .type = CONF_ENUM,
 	 .at = offsetof(struct policy_fields, weights),
@@ -376,7 +387,6 @@ static const struct conf_option policy_options[] = {
 	 .form = "object",
 	 .text = "`token-bucket` only, not for plans: the limit of each key on the last level "
 		 "follows feedback"},
-	LATER("global"),
 	LATER("envoy"),
 };
 

@@ -45,8 +45,9 @@ struct policy_fields {
 	const json_t *plan;
 	const json_t *levels;
 	int scope;     /* 0: region */
+	int global;    /* 0: strict, 1: loose; −1: not given */
 	int weights;   /* 0: fixed, 1: history */
-	int on_outage; /* enum outage_action */
+	int on_outage; /* enum outage_action; −1: not given */
 	struct {
 		int64_t max_queue;
 		int64_t max_wait; /* ms */

@@ -83,6 +83,12 @@ def _library():
         "NewTopic_set_config": (number, [pointer, text, text]),
         "NewTopic_destroy": (None, [pointer]),
         "CreateTopics": (None, [pointer, ctypes.POINTER(pointer), size, pointer, pointer]),
+        "init_transactions": (pointer, [pointer, number]),
+        "begin_transaction": (pointer, [pointer]),
+        "commit_transaction": (pointer, [pointer, number]),
+        "abort_transaction": (pointer, [pointer, number]),
+        "error_string": (text, [pointer]),
+        "error_destroy": (None, [pointer]),
     }
     for name, (result, arguments) in declared.items():
         function = getattr(lib, f"rd_kafka_{name}")
@@ -305,18 +311,60 @@ class Broker:
         """Appends (key, value, headers) each, all bytes, headers a dict; returns when the brokers have them."""
         client = _client(_PRODUCER, {"bootstrap.servers": self.bootstrap, "log_level": "0", "enable.idempotence": "true"})
         try:
-            for key, value, headers in records:
-                arguments = [_V_TOPIC, ctypes.c_char_p(topic.encode()),
-                             _V_KEY, ctypes.c_char_p(key), ctypes.c_size_t(len(key)),
-                             _V_VALUE, ctypes.c_char_p(value), ctypes.c_size_t(len(value))]
-                for name, content in headers.items():
-                    arguments += [_V_HEADER, ctypes.c_char_p(name.encode()), ctypes.c_char_p(content),
-                                  ctypes.c_ssize_t(len(content))]
-                error = _rd.rd_kafka_producev(ctypes.c_void_p(client), *arguments, _V_END)
-                assert error == 0, _text(error)
+            for record in records:
+                _produce(client, topic, *record)
             assert _rd.rd_kafka_flush(client, 30000) == 0, "not delivered in time"
         finally:
             _rd.rd_kafka_destroy(client)
+
+    def transactions(self, name):
+        return Transactions(self.bootstrap, name)
+
+
+def _produce(client, topic, key, value, headers):
+    """`value` None: a tombstone."""
+    arguments = [_V_TOPIC, ctypes.c_char_p(topic.encode()),
+                 _V_KEY, ctypes.c_char_p(key), ctypes.c_size_t(len(key)),
+                 _V_VALUE, ctypes.c_char_p(value), ctypes.c_size_t(len(value or b""))]
+    for name, content in headers.items():
+        arguments += [_V_HEADER, ctypes.c_char_p(name.encode()), ctypes.c_char_p(content),
+                      ctypes.c_ssize_t(len(content))]
+    error = _rd.rd_kafka_producev(ctypes.c_void_p(client), *arguments, _V_END)
+    assert error == 0, _text(error)
+
+
+class Transactions:
+    """A producer whose records are committed, or aborted, together."""
+
+    def __init__(self, bootstrap, name):
+        self.client = _client(_PRODUCER, {"bootstrap.servers": bootstrap, "log_level": "0", "transactional.id": name})
+        self._do("init_transactions", 30000)
+
+    def _do(self, call, *arguments):
+        error = getattr(_rd, f"rd_kafka_{call}")(self.client, *arguments)
+        if error:
+            said = _rd.rd_kafka_error_string(error).decode()
+            _rd.rd_kafka_error_destroy(error)
+            raise OSError(f"{call}: {said}")
+
+    def begin(self):
+        self._do("begin_transaction")
+
+    def produce(self, topic, key, value, headers):
+        _produce(self.client, topic, key, value, headers)
+
+    def flush(self):
+        """The brokers have what was produced, uncommitted."""
+        assert _rd.rd_kafka_flush(self.client, 30000) == 0, "not delivered in time"
+
+    def commit(self):
+        self._do("commit_transaction", 30000)
+
+    def abort(self):
+        self._do("abort_transaction", 30000)
+
+    def close(self):
+        _rd.rd_kafka_destroy(self.client)
 
 
 class Case(harness.Case):

@@ -24,13 +24,13 @@ def varint(data, at):
             return value, at
 
 
-def decode(data):
-    """A Usage from its protobuf bytes; fields that are not there have their defaults."""
-    values = {name: kind() for name, kind in _FIELDS.values()}
+def decode_fields(data, fields):
+    """The values of a message from its protobuf bytes, by name; those that are not there have their defaults."""
+    values = {name: kind() for name, kind in fields.values()}
     at = 0
     while at < len(data):
         tag, at = varint(data, at)
-        name, kind = _FIELDS[tag >> 3]
+        name, kind = fields[tag >> 3]
         if tag & 7 == 0:
             value, at = varint(data, at)
             values[name] = kind(value)
@@ -40,7 +40,16 @@ def decode(data):
             piece = data[at:at + size]
             values[name] = piece.decode() if kind is str else piece
             at += size
-    return Usage(**values)
+    return values
+
+
+def decode(data):
+    return Usage(**decode_fields(data, _FIELDS))
+
+
+def is_usage(record):
+    """Other records of the topic say so."""
+    return record.headers.get("schema") == TOPIC.encode()
 
 
 class Ledger:
@@ -50,7 +59,7 @@ class Ledger:
         self.most = {}
 
     def add(self, records):
-        for record in records:
+        for record in filter(is_usage, records):
             usage = decode(record.value)
             key = (usage.region, usage.agent, usage.epoch, usage.policy, usage.root, usage.other, usage.window)
             most = self.most.get(key, (0, 0, 0))

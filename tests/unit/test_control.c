@@ -172,6 +172,32 @@ Test(control, a_bad_change_changes_nothing)
 	control_free(c);
 }
 
+Test(control, a_global_limit_needs_regions_and_kafka)
+{
+	static const char global[] = "{\"limit\":7,\"per\":\"1s\",\"scope\":\"global\"}";
+	static const struct control_lacks lacks[] = {{.regions = true}, {.kafka = true}, {0}};
+	json_t *none = json_array();
+
+	control_free(start("[]", "[]"));
+	for (size_t i = 0; i < sizeof lacks / sizeof lacks[0]; i++) {
+		struct control_error error = {""};
+		struct control *c = control_new(directory, "node-1", lacks[i],
+						(struct rule_lists){none, none, NULL}, &error);
+		bool fits = !lacks[i].regions && !lacks[i].kafka;
+
+		cr_assert_not_null(c, "%s", error.text);
+		cr_expect_eq(put(c, "world", global, &error), fits ? KOVA_OK : KOVA_ECONFIG);
+		cr_expect(fits || strstr(error.text, "`regions` and `kafka`") != NULL, "%s",
+			  error.text);
+		if (fits)
+			cr_expect_eq(
+				catalogue_policy(control_catalogue(c), SLICE("world"))->on_outage,
+				OUTAGE_DENY);
+		control_free(c);
+	}
+	json_decref(none);
+}
+
 Test(control, overrides_are_checked_against_their_policy)
 {
 	struct control *c = start("[" POLICY("a", 1) ",{\"name\":\"cal\",\"algorithm\":"
