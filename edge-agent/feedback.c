@@ -4,6 +4,7 @@
 #include "engine.h"
 #include "event_kinds.h"
 #include "io/log.h"
+#include "lease_terms.h"
 #include "leases.h"
 
 enum { REQUEST_TIMEOUT = 408, TOO_MANY_REQUESTS = 429, SERVICE_UNAVAILABLE = 503 };
@@ -55,8 +56,12 @@ void feedback_begins(struct request_state *s)
 {
 	const struct request_feedback *f = &s->request.feedback;
 
+	const struct policy *p = s->checks[0].policy;
+
+	if (lease_terms_may_be_warm(p))
+		policy_stats_feedback(p->stats, true);
 	if (f->hold_us > 0 || f->has_remaining)
-		leases_drop(s->engine->leases, s->checks[0].policy, s->request.pairs[0].key);
+		leases_drop(s->engine->leases, p, s->request.pairs[0].key);
 }
 
 static void limit_changed(const struct policy *p, struct policy_counts *counts,

@@ -10,16 +10,21 @@
 #include "core/resp.h"
 #include "edge_regions.h"
 #include "io/log.h"
+#include "policy_stats.h"
 
 static const struct slice regions_key = {"k:regions", 9};
 
-enum { PERIODS = HEARTBEAT_LATELY_MS / HEARTBEAT_MS, FIRST_MS = 100 };
+enum { PERIODS = HEARTBEAT_LATELY_MS / HEARTBEAT_MS, FIRST_MS = 100, NAME_RANDOM_BYTES = 16 };
 
 struct heartbeat {
 	uv_timer_t timer;
 	struct redis_store *store;
 	struct slice key;
 	struct buf command;
+	struct buf news; /* policies for which feedback came, as bulk strings, until Redis knows */
+	uint32_t n_news;
+	bool tells; /* and hears of them */
+	char name[2 * NAME_RANDOM_BYTES + 1];
 	struct buf regions;     /* the version of the regions; empty: there are none */
 	uint64_t contradicts;   /* the version of others that does */
 	unsigned seen[PERIODS]; /* a ring: the count of each of the last periods */
@@ -34,6 +39,7 @@ static void free_when_idle(struct heartbeat *h)
 	if (!h->timer_closed || h->calling)
 		return;
 	buf_release(&h->command);
+	buf_release(&h->news);
 	buf_release(&h->regions);
 	free(h);
 }
@@ -81,21 +87,100 @@ static void on_regions_reply(kova_status status, const struct redisReply *reply,
 	free_when_idle(h);
 }
 
+static unsigned agents_of(const struct redisReply *reply)
+{
+	const struct redisReply *first;
+
+	if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0)
+		return 0;
+	first = reply->element[0];
+	return first->type == REDIS_REPLY_INTEGER && first->integer > 0 ? (unsigned)first->integer
+									: 0;
+}
+
+static void hear_of_feedback(const struct redisReply *reply)
+{
+	for (size_t i = 1; i < reply->elements; i++) {
+		const struct redisReply *name = reply->element[i];
+		struct policy_stats *stats = NULL;
+
+		if (name->type == REDIS_REPLY_STRING)
+			stats = policy_stats_find((struct slice){name->str, name->len});
+		if (stats != NULL)
+			policy_stats_feedback(stats, false);
+	}
+}
+
 static void on_reply(kova_status status, const struct redisReply *reply, void *data)
 {
 	struct heartbeat *h = data;
-	bool counted =
-		status == KOVA_OK && reply->type == REDIS_REPLY_INTEGER && reply->integer > 0;
+	unsigned agents = status == KOVA_OK ? agents_of(reply) : 0;
+	bool counted = agents > 0;
 
 	h->calling = counted && h->regions.len > 0 && !h->timer_closed;
-	if (counted)
-		count(h, (unsigned)reply->integer);
+	if (counted) {
+		count(h, agents);
+		h->n_news = 0;
+		if (h->tells)
+			hear_of_feedback(reply);
+	}
 	if (h->calling)
 		redis_store_call(h->store, keyspace_slot(regions_key), buf_slice(&h->regions),
 				 on_regions_reply, h);
 	else if (counted)
 		heard(h);
 	free_when_idle(h);
+}
+
+static void write_eval(struct buf *b, const struct lua_script *script, const struct slice *key,
+		       uint32_t n_keys, uint32_t n_args)
+{
+	char number[11];
+
+	snprintf(number, sizeof number, "%u", (unsigned)n_keys);
+	resp_write_array(b, 3 + n_keys + n_args);
+	resp_write_bulk(b, SLICE("EVAL"));
+	resp_write_bulk(b, (struct slice){script->body, script->len});
+	resp_write_bulk(b, slice_of(number));
+	for (uint32_t i = 0; i < n_keys; i++)
+		resp_write_bulk(b, key[i]);
+}
+
+static bool end_command(struct buf *b)
+{
+	buf_add(b, "", 1); /* hiredis reads a command as a text that ends */
+	b->len--;
+	return !buf_failed(b);
+}
+
+static void add_news(struct slice name, void *data)
+{
+	struct heartbeat *h = data;
+
+	resp_write_bulk(&h->news, name);
+	h->n_news++;
+}
+
+/* The policies are kept in the agents' slot of a Cluster. */
+static bool write_command(struct heartbeat *h)
+{
+	char silent[16], fed[64];
+	struct slice key[2] = {h->key};
+
+	if (h->tells && h->n_news == 0) {
+		buf_clear(&h->news);
+		policy_stats_take_news(add_news, h);
+	}
+	snprintf(silent, sizeof silent, "%d", HEARTBEAT_SILENT_MS);
+	snprintf(fed, sizeof fed, "k:{%.*s}feedback", (int)h->key.len, h->key.ptr);
+	key[1] = slice_of(fed);
+	buf_clear(&h->command);
+	write_eval(&h->command, &lua_heartbeat, key, 2, 2 + h->n_news);
+	resp_write_bulk(&h->command, slice_of(h->name));
+	resp_write_bulk(&h->command, slice_of(silent));
+	if (h->n_news > 0)
+		buf_add_slice(&h->command, buf_slice(&h->news));
+	return end_command(&h->command) && !buf_failed(&h->news);
 }
 
 /* Without an answer the last count is carried on, so that the most of lately stands through an outage. */
@@ -108,42 +193,22 @@ static void on_timer(uv_timer_t *t)
 		return;
 	h->at = (h->at + 1) % PERIODS;
 	count(h, last);
+	if (!write_command(h))
+		return; /* out of memory: the next time */
 	h->calling = true;
 	redis_store_call(h->store, keyspace_slot(h->key), buf_slice(&h->command), on_reply, h);
 }
 
-static void write_eval(struct buf *b, const struct lua_script *script, struct slice key,
-		       uint32_t n_args)
-{
-	resp_write_array(b, 4 + n_args);
-	resp_write_bulk(b, SLICE("EVAL"));
-	resp_write_bulk(b, (struct slice){script->body, script->len});
-	resp_write_bulk(b, SLICE("1"));
-	resp_write_bulk(b, key);
-}
-
-static bool end_command(struct buf *b)
-{
-	buf_add(b, "", 1); /* hiredis reads a command as a text that ends */
-	b->len--;
-	return !buf_failed(b);
-}
-
 /* Not unguessable, only unlike any other agent's. */
-static bool write_command(struct heartbeat *h)
+static bool find_name(struct heartbeat *h)
 {
-	unsigned char random[16];
-	char name[2 * sizeof random + 1], silent[16];
+	unsigned char random[NAME_RANDOM_BYTES];
 
 	if (uv_random(NULL, NULL, random, sizeof random, 0, NULL) != 0)
 		return false;
 	for (size_t i = 0; i < sizeof random; i++)
-		snprintf(name + 2 * i, 3, "%02x", random[i]);
-	snprintf(silent, sizeof silent, "%d", HEARTBEAT_SILENT_MS);
-	write_eval(&h->command, &lua_heartbeat, h->key, 2);
-	resp_write_bulk(&h->command, slice_of(name));
-	resp_write_bulk(&h->command, slice_of(silent));
-	return end_command(&h->command);
+		snprintf(h->name + 2 * i, 3, "%02x", random[i]);
+	return true;
 }
 
 static void write_hex(struct buf *b, uint64_t number)
@@ -161,7 +226,7 @@ static bool write_regions(struct heartbeat *h, const struct edge_regions *r)
 	if (r == NULL)
 		return true;
 	snprintf(version, sizeof version, "%llu", (unsigned long long)r->version);
-	write_eval(&h->regions, &lua_regions, regions_key, 2 + (uint32_t)r->n_before);
+	write_eval(&h->regions, &lua_regions, &regions_key, 1, 2 + (uint32_t)r->n_before);
 	resp_write_bulk(&h->regions, slice_of(version));
 	write_hex(&h->regions, edge_regions_digest(r->sites, r->n));
 	for (size_t i = 0; i < r->n_before; i++)
@@ -186,8 +251,8 @@ struct heartbeat *heartbeat_start(uv_loop_t *loop, struct redis_store *store, st
 		return NULL;
 	h->store = store;
 	h->key = key;
-	if (!write_command(h) || !write_regions(h, regions)) {
-		buf_release(&h->command);
+	h->tells = regions == NULL;
+	if (!find_name(h) || !write_regions(h, regions)) {
 		buf_release(&h->regions);
 		free(h);
 		return NULL;

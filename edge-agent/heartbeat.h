@@ -1,6 +1,7 @@
 /*
  * How many agents share this region's Redis: each says each HEARTBEAT_MS that it lives. While Redis can't be
- * reached, an agent enforces its part of a limit by the most that were seen lately. One for all loops of an agent.
+ * reached, an agent enforces its part of a limit by the most that were seen lately. And for which policies feedback comes, which
+ * ends leases of warm keys (leases.h). One for all loops of an agent.
  */
 #pragma once
 

@@ -5,7 +5,10 @@
 #include "handover.h"
 #include "leases_own.h"
 
-enum { FAR_WORTH_TRIPS = 3 }; /* a lease that lasts for less is half over when it comes */
+enum {
+	FAR_WORTH_TRIPS = 3, /* a lease that lasts for less is half over when it comes */
+	WARM_WORTH = 8,      /* requests as the first that a warm key's lease is good for */
+};
 
 /* ---- Returns ---- */
 
@@ -82,27 +85,6 @@ static void give_back(struct leases *w, const struct lease_entry *e, uint64_t am
 
 /* ---- Asking ---- */
 
-/* Permits to ask for; 0: the key gets no lease now. */
-static uint64_t wanted(struct leases *w, const struct lease_entry *e, uint64_t ttl_us,
-		       uint32_t sharers)
-{
-	const struct lease_terms *t = e->terms;
-	uint64_t now_us = leases_now_us(w), least = UINT64_MAX;
-	uint64_t rate = lease_demand_rate(&e->demand, now_us);
-
-	if (!t->leases || ttl_us < FAR_WORTH_TRIPS * site_round_trip_us(t->site) ||
-	    (t->only_busy && !lease_demand_is_busy(&e->demand, now_us)))
-		return 0;
-	for (uint16_t i = 0; i < t->n_checks; i++) {
-		uint64_t size = lease_size(rate, ttl_us, t->policy->lease.max,
-					   limit_capacity(t->checks[i].limit), sharers);
-
-		if (size < least)
-			least = size;
-	}
-	return least;
-}
-
 /* xorshift (Marsaglia): only spreads renewals. */
 uint32_t leases_random(struct leases *w)
 {
@@ -112,10 +94,74 @@ uint32_t leases_random(struct leases *w)
 	return w->random;
 }
 
+struct wanted {
+	uint64_t amount; /* permits; 0: the key gets no lease now */
+	uint64_t ttl_us;
+	uint32_t sharers;
+	bool warm;
+	uint8_t span;
+};
+
+/* As what was spent of the last lease says. */
+static void want_warm(struct leases *w, const struct lease_entry *e, uint64_t cost,
+		      struct wanted *ret_wanted)
+{
+	const struct lease_terms *t = e->terms;
+	uint64_t spent = 0, took_us = 0;
+	struct lease_warm lease;
+
+	if (!t->warm || policy_stats_has_feedback(t->policy->stats))
+		return;
+	if (e->warm && e->granted > 0) {
+		spent = e->granted - e->left;
+		took_us = leases_now_us(w) + lease_warm_ttl_us(e->span) - e->ends_us;
+	}
+	lease = lease_warm(spent, took_us, limit_capacity(t->checks[0].limit), ret_wanted->sharers);
+	if (lease.amount < cost * WARM_WORTH)
+		return;
+	ret_wanted->amount = lease.amount;
+	ret_wanted->ttl_us = lease_warm_ttl_us(lease.span);
+	ret_wanted->warm = true;
+	ret_wanted->span = lease.span;
+}
+
+static void want_hot(struct leases *w, const struct lease_entry *e, struct wanted *ret_wanted)
+{
+	const struct lease_terms *t = e->terms;
+	uint64_t rate = lease_demand_rate(&e->demand, leases_now_us(w)), least = UINT64_MAX;
+
+	ret_wanted->ttl_us = lease_jitter(terms_ttl_us(t), leases_random(w));
+	if (ret_wanted->ttl_us < FAR_WORTH_TRIPS * site_round_trip_us(t->site))
+		return;
+	for (uint16_t i = 0; i < t->n_checks; i++) {
+		uint64_t size = lease_size(rate, ret_wanted->ttl_us, t->policy->lease.max,
+					   limit_capacity(t->checks[i].limit), ret_wanted->sharers);
+
+		if (size < least)
+			least = size;
+	}
+	ret_wanted->amount = least;
+}
+
+static struct wanted want(struct leases *w, const struct lease_entry *e, uint64_t cost)
+{
+	const struct lease_terms *t = e->terms;
+	struct wanted wanted = {.sharers = site_agents(t->site, t->policy->scope == SCOPE_HOME) *
+					   w->engine->loops};
+
+	if (!t->leases)
+		return wanted;
+	if (t->only_busy && !lease_demand_is_busy(&e->demand, leases_now_us(w)))
+		want_warm(w, e, cost, &wanted);
+	else
+		want_hot(w, e, &wanted);
+	return wanted;
+}
+
 static void on_lease(kova_status status, const struct script_answer *answer, void *data);
 
 static void submit_lease(struct leases *w, struct lease_rare *rare, struct request_state *s,
-			 uint64_t amount, uint32_t sharers)
+			 uint64_t amount)
 {
 	struct script_op op;
 
@@ -125,7 +171,7 @@ static void submit_lease(struct leases *w, struct lease_rare *rare, struct reque
 	op.permit = (struct slice){0};
 	op.amount = amount;
 	op.ttl_us = rare->ttl_us;
-	op.sharers = sharers;
+	op.sharers = rare->sharers;
 	put_id(w, rare->sent_us + rare->ttl_us, &op);
 	rare->asking = true;
 	w->counters.in_flight++;
@@ -154,13 +200,11 @@ static bool has_arrived(struct request_state *s)
 
 bool entry_ask(struct leases *w, struct lease_entry *e, uint64_t cost)
 {
-	const struct lease_terms *t = e->terms;
-	uint32_t sharers = site_agents(t->site, t->policy->scope == SCOPE_HOME) * w->engine->loops;
-	uint64_t ttl_us = lease_jitter(lease_ttl_us(e), leases_random(w));
-	uint64_t amount = wanted(w, e, ttl_us, sharers);
+	struct wanted wanted = want(w, e, cost);
+	uint64_t amount = wanted.amount > cost ? wanted.amount : cost;
 	struct request_state *s = NULL;
 
-	if (amount > 0 && entry_rare(w, e) != NULL)
+	if (wanted.amount > 0 && entry_rare(w, e) != NULL)
 		s = leases_key_request(w, lease_entry_policy(e), lease_entry_key(e), cost);
 	if (s == NULL)
 		return false;
@@ -168,12 +212,17 @@ bool entry_ask(struct leases *w, struct lease_entry *e, uint64_t cost)
 	    region_up(s->site->region, s->groups[0].slot) && has_these_terms(w, e, s)) {
 		struct lease_rare *rare = e->rare;
 
+		if (wanted.warm) /* in the same call */
+			entry_return(w, e);
 		/* Read before the request leaves, after those that it is asked for were read. */
 		rare->sent_us = leases_now_us(w);
-		rare->ttl_us = rare->sent_us + ttl_us == e->ends_us ? ttl_us - 1 : ttl_us;
+		rare->ttl_us = rare->sent_us + wanted.ttl_us == e->ends_us ? wanted.ttl_us - 1
+									   : wanted.ttl_us;
 		rare->cost = cost;
-		rare->alone = sharers == 1;
-		submit_lease(w, rare, s, amount > cost ? amount : cost, sharers);
+		rare->warm = wanted.warm;
+		rare->span = wanted.span;
+		rare->sharers = wanted.sharers;
+		submit_lease(w, rare, s, amount);
 	}
 	request_free(&s->request);
 	return entry_asks(e); /* else it failed at once */
@@ -181,13 +230,18 @@ bool entry_ask(struct leases *w, struct lease_entry *e, uint64_t cost)
 
 /* ---- Answers ---- */
 
-/* What Redis has beside the lease, once `back` more has gone back. */
+/*
+ * What Redis has beside the lease, once `back` more has gone back; where others share it nothing or, since a few permits say
+ * little of a large limit, a warm key's part.
+ */
 static uint32_t beside(const struct lease_rare *rare, const struct script_answer *answer,
 		       uint64_t back)
 {
-	if (!rare->alone)
+	uint64_t there = answer->remaining < LIMIT_MAX ? answer->remaining + back : LIMIT_MAX;
+
+	if (rare->sharers > 1 && !rare->warm)
 		return 0;
-	return (uint32_t)(answer->remaining < LIMIT_MAX ? answer->remaining + back : LIMIT_MAX);
+	return (uint32_t)(there / rare->sharers);
 }
 
 static void granted(struct leases *w, struct lease_entry *e, uint64_t amount,
@@ -206,6 +260,8 @@ static void granted(struct leases *w, struct lease_entry *e, uint64_t amount,
 	entry_return(w, e);
 	e->ends_us = ends_us;
 	e->left = e->granted = (uint32_t)amount;
+	e->warm = e->rare->warm;
+	e->span = e->rare->span & 7U;
 }
 
 static void allowed(struct leases *w, struct lease_entry *e, const struct script_answer *answer)

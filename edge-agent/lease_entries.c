@@ -212,15 +212,44 @@ static void watch_clocks(struct leases *w)
 	w->leaps = leaps;
 }
 
+/*
+ * Where feedback comes that may hold keys, an agent must not go on for seconds without hearing of it: these leases end as soon
+ * as it is known that it comes.
+ */
+static void watch_feedback(struct leases *w)
+{
+	unsigned with_feedback = policy_stats_with_feedback();
+
+	for (size_t i = 0; i < w->table.cap && with_feedback != w->with_feedback; i++) {
+		struct lease_entry *e = w->table.entries[i];
+
+		if (e != NULL && policy_stats_has_feedback(e->terms->policy->stats) &&
+		    (e->warm || (entry_asks(e) && e->rare->warm)))
+			entry_reset(w, e);
+	}
+	w->with_feedback = with_feedback;
+}
+
+static bool is_warm(struct leases *w, uint64_t hash, struct slice policy)
+{
+	const struct policy *p;
+
+	if (!lease_warmth_add(&w->warmth, hash, leases_now_us(w)))
+		return false;
+	p = catalogue_policy(control_catalogue(w->engine->control), policy);
+	return p != NULL && lease_terms_may_be_warm(p) && !policy_stats_has_feedback(p->stats);
+}
+
 struct lease_entry *entry_asked(struct leases *w, const struct request_pair *q)
 {
 	uint64_t hash = lease_hash(q->policy, q->key);
 	struct lease_entry *e;
 
 	watch_clocks(w);
+	watch_feedback(w);
 	e = lease_table_find(&w->table, hash, q->policy, q->key);
 	if (e == NULL && (lease_heat_add(&w->heat, hash, leases_now_us(w), q->cost) ||
-			  resolve_is_far(w->engine, q)))
+			  is_warm(w, hash, q->policy) || resolve_is_far(w->engine, q)))
 		e = entry_new(w, hash, q->policy, q->key);
 	if (e == NULL || !entry_renew(w, e))
 		return NULL;
@@ -346,7 +375,7 @@ static void on_timer(uv_timer_t *t);
 static void due(struct leases *w, struct lease_entry *e, uint64_t at_us)
 {
 	/* Should it get a lease, it must be looked at before that ends. */
-	uint64_t look_us = at_most(LOOK_US, lease_ttl_us(e) / 2);
+	uint64_t look_us = at_most(LOOK_US, terms_ttl_us(e->terms) / 2);
 
 	if (at_us < leases_now_us(w) + look_us && e->granted == 0)
 		at_us = leases_now_us(w) + look_us;
@@ -376,8 +405,11 @@ static bool is_of_use(struct leases *w, const struct lease_entry *e)
 static void look(struct leases *w, struct lease_entry *e)
 {
 	entry_count(w, e);
-	if (e->granted > 0 && e->ends_us <= leases_now_us(w) + early_us(e) + LEASE_WHEEL_SLOT_US)
+	if (e->granted > 0 && e->ends_us <= leases_now_us(w) + early_us(e) + LEASE_WHEEL_SLOT_US) {
+		if (e->warm && e->left == 0)
+			e->granted = 0; /* it ends by itself */
 		entry_return(w, e);
+	}
 	entry_settle(w, e);
 	if (is_of_use(w, e))
 		due(w, e, e->granted > 0 ? e->ends_us - early_us(e) : 0);

@@ -21,10 +21,12 @@ struct lease_rare {
 	struct lease_rare *next_spare;      /* while nobody has it */
 	struct request_state *first, *last; /* pending */
 	uint64_t sent_us, ttl_us;           /* while `asking`: of that lease, ... */
-	uint64_t cost;                      /* ... which is good for this cost at least */
+	uint64_t cost;                      /* ... which is good for this cost at least, ... */
 	bool asking;
-	bool alone;   /* no other agent asks that Redis */
-	bool dropped; /* what is granted goes back */
+	bool warm; /* ... if it is one of lease_warm(), with this span */
+	uint8_t span;
+	uint32_t sharers; /* agents' loops that ask that Redis */
+	bool dropped;     /* what is granted goes back */
 	struct lease_refusal refusal;
 	uint64_t refused; /* costs that usage does not know yet */
 };
@@ -35,13 +37,15 @@ struct lease_entry {
 	struct lease_entry *next_due; /* in its slot of the wheel */
 	uint64_t ends_us;             /* of the lease, which is spent only before */
 	uint32_t left, granted;       /* permits of the lease; granted 0: there is none */
-	uint32_t beyond;   /* remaining in Redis beside it; 0 where other agents may take that */
+	uint32_t beyond;   /* remaining in Redis beside it, as far as it is this agent's to take */
 	uint32_t admitted; /* costs that usage does not know yet */
 	struct lease_demand demand;
 	uint16_t key_len;
 	uint8_t shown;   /* the check which remaining and limit are those of */
 	bool scarce : 1; /* Redis had less than is left: no other lease before this one is spent */
 	bool gone : 1;   /* no more in the table: freed when it is due */
+	bool warm : 1;   /* the lease is one of lease_warm(), and lasts for */
+	uint8_t span : 3;
 	bool uncounted : 1; /* in the ring of those that usage does not know all of: not freed */
 	char key[];
 };

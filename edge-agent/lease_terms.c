@@ -42,6 +42,25 @@ static bool may_lease(const struct request_state *s)
 	return true;
 }
 
+/* One bucket, of which a few permits may be away for seconds, and which nobody needs to move meanwhile. */
+static bool may_be_warm(const struct request_state *s)
+{
+	const struct policy *p = s->checks[0].policy;
+
+	return may_lease(s) && p->lease.automatic && p->scope == SCOPE_REGION && !s->site->is_far &&
+	       s->n_checks == 1 && s->checks[0].limit->algorithm == ALGORITHM_TOKEN_BUCKET;
+}
+
+bool lease_terms_may_be_warm(const struct policy *p)
+{
+	const struct level *level = &p->levels[0];
+
+	return p->lease.automatic && !p->lease.off && !p->shadow && !p->has_breaker &&
+	       !p->has_adaptive && p->scope == SCOPE_REGION && p->n_levels == 1 &&
+	       !level->has_slots && level->limit.algorithm == ALGORITHM_TOKEN_BUCKET &&
+	       (p->has_overrides || is_large(&level->limit));
+}
+
 static uint64_t ttl_max_us(const struct request_state *s)
 {
 	uint64_t least_us = UINT64_MAX;
@@ -82,6 +101,7 @@ static struct lease_terms *terms_new(const struct request_state *s)
 	terms->site = s->site;
 	terms->leases = may_lease(s);
 	terms->only_busy = terms->policy->lease.automatic && !s->site->is_far;
+	terms->warm = may_be_warm(s);
 	terms->ttl_max_us = ttl_max_us(s);
 	terms->n_checks = s->n_checks;
 	for (uint16_t i = 0; i < s->n_checks; i++)

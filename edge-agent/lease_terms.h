@@ -12,7 +12,8 @@ struct lease_terms {
 	const struct site *site; /* where the limits are */
 	size_t refs;
 	bool leases;    /* may be decided from a lease ... */
-	bool only_busy; /* ... if it is busy: lease_demand_is_busy() */
+	bool only_busy; /* ... if it is busy: lease_demand_is_busy(); */
+	bool warm; /* or, while no feedback comes for the policy, if it is warm: lease_warm() */
 	uint64_t
 		ttl_max_us; /* of a lease in another region: a window's permits count until its end and longer */
 	uint16_t n_checks;
@@ -27,6 +28,8 @@ struct lease_terms_table {
 	struct lease_terms *list[LEASE_TERMS_LISTS];
 };
 
+/* Whether keys of the policy may have leases when they are warm, as far as the policy alone says. */
+bool lease_terms_may_be_warm(const struct policy *p);
 /* The terms of the key of `s`, a resolved take of one pair; referenced for the caller. NULL: out of memory. */
 struct lease_terms *lease_terms_get(struct lease_terms_table *t, const struct request_state *s);
 /* Ends a reference, of terms of this table. */

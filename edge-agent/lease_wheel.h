@@ -8,7 +8,7 @@
 
 #include "lease_table.h"
 
-enum { LEASE_WHEEL_SLOTS = 128, LEASE_WHEEL_SLOT_US = 10000 };
+enum { LEASE_WHEEL_SLOTS = 512, LEASE_WHEEL_SLOT_US = 10000 };
 
 /* All zeros: empty. */
 struct lease_wheel {

@@ -43,7 +43,7 @@ static void spend(struct leases *w, struct lease_entry *e, uint64_t cost)
 {
 	e->left -= (uint32_t)cost;
 	count_admitted(w, e, cost);
-	if (e->left == 0)
+	if (e->left == 0 && !e->warm) /* else with the next one, if that comes before its end */
 		entry_return(w, e);
 }
 
@@ -66,6 +66,7 @@ static bool renews_far(struct leases *w, const struct lease_entry *e)
 static void renew_early(struct leases *w, struct lease_entry *e)
 {
 	if (e->granted > 0 && !e->scarce && !entry_asks(e) &&
+	    (!e->warm || lease_demand_is_busy(&e->demand, w->clock.now_us)) &&
 	    (lease_renews(e->left, e->granted, e->ends_us - w->clock.now_us, lease_ttl_us(e),
 			  leases_random(w)) ||
 	     (e->terms->site->is_far && renews_far(w, e))))

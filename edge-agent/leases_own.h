@@ -39,6 +39,8 @@ struct leases {
 		wheel; /* every entry is in it, those that are gone from the table as well */
 	struct lease_terms_table terms;
 	struct lease_heat heat;
+	struct lease_warmth warmth;
+	unsigned with_feedback; /* policies, when last looked */
 };
 
 static inline uint64_t leases_now_us(struct leases *w)
@@ -57,10 +59,9 @@ static inline bool entry_asks(const struct lease_entry *e)
 	return e->rare != NULL && e->rare->asking;
 }
 
-/* How long a lease of it lasts. */
-static inline uint64_t lease_ttl_us(const struct lease_entry *e)
+/* How long a lease lasts, unless it is a warm key's. */
+static inline uint64_t terms_ttl_us(const struct lease_terms *t)
 {
-	const struct lease_terms *t = e->terms;
 	uint64_t us = t->policy->lease.ttl_us;
 
 	if (t->policy->lease.automatic && t->site->is_far) {
@@ -68,6 +69,12 @@ static inline uint64_t lease_ttl_us(const struct lease_entry *e)
 		us = us < t->ttl_max_us ? us : t->ttl_max_us;
 	}
 	return us;
+}
+
+/* How long the lease of it lasts. */
+static inline uint64_t lease_ttl_us(const struct lease_entry *e)
+{
+	return e->warm ? lease_warm_ttl_us(e->span) : terms_ttl_us(e->terms);
 }
 
 /* Whether the lease is good for `cost` now. */

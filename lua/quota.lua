@@ -21,7 +21,7 @@
 local function quota_functions()
   local functions, list, by_ref = {}, {}, {}
   local KEPT, KEPT_FLOORS, STEP_BACK = 3600000000, 2592000000000, 1000000
-  local LEASE_MAX = 10176250 -- script_lease_hold_us() of the longest
+  local LEASE_MAX = 16270000 -- script_lease_hold_us() of the longest
   local PIECES_MAX, PIECES_AHEAD, AGENTS_MAX, USED_MAX, DEMAND_MAX = 16, 3, 100, 24, 2000000000
   local NOBODY = string.rep('\0', 8)
   local FIELDS = '>I7I7I4I7I4I7c8I7I7I4I4I4I4I4I4I7c8I7I7I7I7I4I1I7I7I4I7'

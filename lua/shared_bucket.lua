@@ -16,7 +16,7 @@
 --          lease's end, and 60 s
 -- Twin     lib/core/shared_bucket.c
 local function shared_bucket_functions()
-  local LEASE_MAX = 10176250 -- of quota.lua
+  local LEASE_MAX = 16270000 -- of quota.lua
 
   -- The limit of a part: cap, quantum in millionths and in µs (share_of() of share_plan.c; each step is exact in a double).
   local function share_of(l, parts)

@@ -14,6 +14,7 @@ static struct {
 	struct policy_stats **table; /* open addressing; at most half full */
 	size_t mask;
 	unsigned loops;
+	atomic_uint with_feedback;
 } registry = {.lock = PTHREAD_MUTEX_INITIALIZER, .loops = 1};
 
 static struct policy_stats **place_of(struct policy_stats **table, size_t mask, struct slice name)
@@ -103,6 +104,38 @@ struct policy_stats *policy_stats_get(struct slice name)
 
 	pthread_mutex_unlock(&registry.lock);
 	return s;
+}
+
+struct policy_stats *policy_stats_find(struct slice name)
+{
+	pthread_mutex_lock(&registry.lock);
+	struct policy_stats *s =
+		registry.n > 0 ? *place_of(registry.table, registry.mask, name) : NULL;
+
+	pthread_mutex_unlock(&registry.lock);
+	return s;
+}
+
+void policy_stats_feedback(struct policy_stats *s, bool here)
+{
+	if (here && !atomic_load_explicit(&s->has_news, memory_order_relaxed))
+		atomic_store(&s->has_news, true);
+	if (!policy_stats_has_feedback(s) && !atomic_exchange(&s->has_feedback, true))
+		atomic_fetch_add(&registry.with_feedback, 1);
+}
+
+void policy_stats_take_news(void (*each)(struct slice name, void *data), void *data)
+{
+	pthread_mutex_lock(&registry.lock);
+	for (size_t i = 0; i < registry.n; i++)
+		if (atomic_exchange(&registry.entries[i]->has_news, false))
+			each(slice_of(registry.entries[i]->name), data);
+	pthread_mutex_unlock(&registry.lock);
+}
+
+unsigned policy_stats_with_feedback(void)
+{
+	return atomic_load_explicit(&registry.with_feedback, memory_order_relaxed);
 }
 
 void policy_stats_each(void (*each)(const struct policy_stats *s, unsigned i, void *data),

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <stdalign.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -28,6 +29,8 @@ struct policy_counts {
 struct policy_stats {
 	char name[NAME_BYTES_MAX + 1];
 	struct policy_counts *of_loops;
+	/* For it feedback has come, at whichever agent; and here since the others were told last. From any thread. */
+	atomic_bool has_feedback, has_news;
 };
 
 /* There will be so many loops (1 unless said). Before they run; what was counted is forgotten. False: out of memory. */
@@ -39,6 +42,20 @@ static inline struct policy_counts *policy_counts_of(const struct policy_stats *
 	return &s->of_loops[loop];
 }
 
+static inline bool policy_stats_has_feedback(const struct policy_stats *s)
+{
+	return atomic_load_explicit(&s->has_feedback, memory_order_relaxed);
+}
+
+/* Feedback came; `here`: the other agents are to hear of it. From any thread. */
+void policy_stats_feedback(struct policy_stats *s, bool here);
+/* Calls `each` for every policy with news, which are none then. */
+void policy_stats_take_news(void (*each)(struct slice name, void *data), void *data);
+/* For how many policies it has come: whether it is another one than before. From any thread. */
+unsigned policy_stats_with_feedback(void);
+
+/* The entry for `name`; NULL: there is none. */
+struct policy_stats *policy_stats_find(struct slice name);
 /* The entry for `name` (1–64 bytes), made if there is none; NULL: out of memory. Lives for ever. */
 struct policy_stats *policy_stats_get(struct slice name);
 

@@ -74,6 +74,26 @@ uint64_t lease_size(uint64_t rate, uint64_t ttl_us, uint64_t max, uint64_t capac
 	return size >= LEASE_WORTH ? size : 0;
 }
 
+struct lease_warm lease_warm(uint64_t spent, uint64_t took_us, uint64_t capacity, uint32_t sharers)
+{
+	const uint8_t longest = LEASE_WARM_SPANS - 1;
+	uint64_t most = capacity / LEASE_WARM_PART / sharers, amount = LEASE_WORTH;
+	struct lease_warm lease = {.span = longest};
+
+	most = most < LEASE_WARM_MAX ? most : LEASE_WARM_MAX;
+	spent = spent < LIMIT_MAX ? spent : LIMIT_MAX;
+	took_us = took_us > 0 ? took_us : 1;
+	if (spent > 0)
+		amount = spent * (lease_warm_ttl_us(longest) / 4 * 3) / took_us;
+	if (amount < LEASE_WORTH || most < LEASE_WORTH)
+		return lease;
+	lease.amount = (uint32_t)(amount < most ? amount : most);
+	while (spent > 0 && lease.span > 0 &&
+	       spent * (lease_warm_ttl_us(lease.span - 1) / 4 * 3) / took_us >= lease.amount)
+		lease.span--;
+	return lease;
+}
+
 bool lease_renews(uint64_t left, uint64_t granted, uint64_t left_us, uint64_t ttl_us,
 		  uint32_t random)
 {

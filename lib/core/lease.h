@@ -17,6 +17,12 @@ enum {
 	LEASE_RENEW_PERCENT = 1,    /* of the requests start the next lease early */
 	LEASE_BUSY_RATE = 1000,     /* a second: requests for a key that is busy ... */
 	LEASE_BUSY_WINDOWS = 3,     /* ... in so many windows in a row */
+	LEASE_WARM_TTL_US =
+		125000, /* the shortest lease of a warm key; the others last twice as long each: */
+	LEASE_WARM_SPANS = 8,
+	LEASE_WARM_MAX = 64, /* permits: more would save little */
+	LEASE_WARM_PART =
+		16, /* of what a full limit holds, the agents' leases of a warm key together have one */
 };
 
 /*
@@ -52,6 +58,22 @@ uint64_t lease_demand_idle_us(const struct lease_demand *d, uint64_t now_us);
  */
 uint64_t lease_size(uint64_t rate, uint64_t ttl_us, uint64_t max, uint64_t capacity,
 		    uint32_t sharers);
+
+/*
+ * A lease of a warm key, which is asked for too seldom to be worth one of lease_size(): fewer permits, and up to 16 s to spend
+ * them. `spent` of the last one in `took_us`; 0 in 0: there was none. Of the demand that shows it covers three quarters of its
+ * time, for one that is spent before its end has nothing to give back.
+ */
+struct lease_warm {
+	uint32_t amount; /* 0: not worth a lease */
+	uint8_t span;    /* lease_warm_ttl_us() */
+};
+struct lease_warm lease_warm(uint64_t spent, uint64_t took_us, uint64_t capacity, uint32_t sharers);
+
+static inline uint64_t lease_warm_ttl_us(uint8_t span)
+{
+	return (uint64_t)LEASE_WARM_TTL_US << span;
+}
 
 /*
  * Whether to start the next lease now, so that nobody waits for it: less than a quarter of `granted` is left, or less

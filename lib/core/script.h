@@ -88,7 +88,7 @@ struct script_asked {
  */
 enum { SCRIPT_LEASE_ID_BYTES = 8, SCRIPT_LEASES_MAX = 32, SCRIPT_LEASE_MARGIN_US = 20000 };
 #define SCRIPT_LEASE_TTL_MIN_US UINT64_C(1000)
-#define SCRIPT_LEASE_TTL_MAX_US UINT64_C(10000000)
+#define SCRIPT_LEASE_TTL_MAX_US UINT64_C(16000000)
 
 /* From the grant until Redis frees it: ttl_us, 1/64 of it for clocks that run unevenly, and the margin. */
 static inline uint64_t script_lease_hold_us(uint64_t ttl_us)

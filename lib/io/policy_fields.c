@@ -366,11 +366,10 @@ static const struct conf_option policy_options[] = {
 	 .table = &lease_table,
 	 .otherwise = "`auto`",
 	 .form = "`auto`, `off` or object",
-	 .text = "whether much-used keys are decided in memory. `auto`: leases of 200 ms for keys "
-		 "that "
-		 "an agent is asked for 1000 times a second or more, under limits of as much a "
-		 "second "
-		 "and at once; `{}`: for all that are worth it; `off`: never, nor are refusals "
+	 .text = "whether much-used keys are decided in memory. `auto`: under limits of 1000 and "
+		 "more a second and at once leases of 200 ms for keys that an agent is asked for "
+		 "as often, and small ones that last for seconds for keys that it is asked for "
+		 "now and then; `{}`: for all that are worth it; `off`: never, nor are refusals "
 		 "remembered"},
 	{.name = "breaker",
 	 .type = CONF_RAW,

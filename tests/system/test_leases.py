@@ -260,10 +260,10 @@ class Auto(Leases):
             self.assertGreater(self.leased() - leased, len(hits) / 2)
             self.assertGreater(len(hits) / (self.calls() - calls), 20)
 
-    def test_ordinary_traffic_goes_to_redis_each_time(self):
+    def test_under_ordinary_limits_traffic_goes_to_redis_each_time(self):
         self.start(1)
         with load.Swarm(shapes.addresses(self.agents), 8) as swarm:
-            hits = swarm.run(2, ("KOVA.TAKE", "large", "hot"), rate=500)
+            hits = swarm.run(2, lambda n: ("KOVA.TAKE", ("middling", "shallow")[n % 2], "hot"), rate=500)
         self.assertEqual({hit.reason for hit in hits}, {"ok"})
         self.assertEqual((metric(self.agents[0], "kova_leases_total"), self.leased()), (0, 0))
 
@@ -286,6 +286,72 @@ class Auto(Leases):
         for policy in ("middling", "shallow"):
             self.storm(0.8, ("KOVA.TAKE", policy, "hot"))
         self.assertEqual(metric(self.agents[0], "kova_leases_total"), 0)
+
+
+class Warm(Auto):
+    """Under large limits a key that is asked for again and again has leases that last for seconds."""
+
+    def warm(self, agent, connection, key="k"):
+        """Asks for the key until the agent holds a lease of it."""
+        before = metric(agent, "kova_leases_total")
+        for _ in range(12):
+            connection.call("KOVA.TAKE", "large", key)
+            if metric(agent, "kova_leases_total") > before:
+                return
+            time.sleep(0.3)
+        self.fail("no lease")
+
+    def test_few_calls_for_keys_that_are_asked_for_now_and_then(self):
+        self.start(1)
+        words = ("KOVA.TAKE", "large")
+        with load.Swarm(shapes.addresses(self.agents), 8) as swarm:
+            swarm.run(3, lambda n: (*words, f"k{n % 20}"), rate=200)
+            calls = metric(self.agents[0], "kova_leases_total")
+            hits = swarm.run(10, lambda n: (*words, f"k{n % 20}"), rate=200)
+        self.assertEqual({hit.reason for hit in hits}, {"ok"})
+        self.assertGreater(len(hits) / (metric(self.agents[0], "kova_leases_total") - calls), 20)
+        self.assertGreater(self.leased(), 0.9 * len(hits))
+
+    def test_keys_whose_requests_cost_much_go_to_redis(self):
+        self.start(1)
+        with self.agents[0].resp() as connection:
+            for _ in range(8):
+                connection.call("KOVA.TAKE", "large", "k", "COST", 20)
+                time.sleep(0.3)
+        self.assertEqual(metric(self.agents[0], "kova_leases_total"), 0)
+
+    def test_what_is_not_spent_goes_back(self):
+        self.start(1)
+        with self.agents[0].resp() as connection:
+            self.warm(self.agents[0], connection)
+            harness.wait_for(lambda: metric(self.agents[0], "kova_leases_returned_total") == 1, "its return", 18)
+            self.assertGreater(connection.call("KOVA.PEEK", "large", "k")[1], 49990)
+
+    def test_other_agents_do_not_have_what_is_leased(self):
+        """However fast the limit refills, and until it is spent and goes back."""
+        self.start(2)
+        with self.agents[0].resp() as connection, self.agents[1].resp() as other:
+            self.warm(self.agents[0], connection)
+            time.sleep(0.2)
+            self.assertEqual(other.call("KOVA.PEEK", "large", "k")[1], 50000 - 20)
+            connection.pipeline([("KOVA.TAKE", "large", "k")] * 20)
+            self.assertEqual(metric(self.agents[0], "kova_leases_total"), 2)
+
+    def test_they_end_where_feedback_comes(self):
+        """A hold must be heard of: by the heartbeat every agent knows that there may be some."""
+        self.start(2)
+        with self.agents[0].resp() as fed, self.agents[1].resp() as other:
+            self.warm(self.agents[1], other)
+            fed.call("KOVA.FEEDBACK", "large", "another", "OK")
+            time.sleep(5)
+            other.call("KOVA.TAKE", "large", "k")
+            self.assertEqual(metric(self.agents[1], "kova_leases_returned_total"), 1)
+            fed.call("KOVA.FEEDBACK", "large", "k", "ERROR", "RETRYAFTER", "20")
+            self.assertEqual(other.call("KOVA.TAKE", "large", "k")[5], "held")
+            for _ in range(8):
+                other.call("KOVA.TAKE", "large", "next")
+                time.sleep(0.3)
+        self.assertEqual(metric(self.agents[1], "kova_leases_total"), 1)
 
 
 class Remaining(Leases):

@@ -499,3 +499,30 @@ Test(catalogue, each_loop_has_its_counters)
 		cr_expect_eq((uintptr_t)policy_counts_of(late, i) % CACHE_LINE_BYTES, 0);
 	}
 }
+
+static void collect(struct slice name, void *data)
+{
+	struct buf *names = data;
+
+	buf_add_slice(names, name);
+	buf_add_text(names, " ");
+}
+
+Test(policy_stats, news_of_feedback_are_told_once_and_what_others_say_is_none)
+{
+	struct policy_stats *here = policy_stats_get(SLICE("here"));
+	struct policy_stats *there = policy_stats_get(SLICE("there"));
+	unsigned before = policy_stats_with_feedback();
+	struct buf names = {0};
+
+	policy_stats_feedback(here, true);
+	policy_stats_feedback(here, true);
+	policy_stats_feedback(policy_stats_find(SLICE("there")), false);
+	cr_expect(policy_stats_has_feedback(here) && policy_stats_has_feedback(there));
+	cr_expect_eq(policy_stats_with_feedback(), before + 2);
+	policy_stats_take_news(collect, &names);
+	policy_stats_take_news(collect, &names);
+	cr_expect(slice_equal(buf_slice(&names), SLICE("here ")));
+	cr_expect_null(policy_stats_find(SLICE("nowhere")));
+	buf_release(&names);
+}

@@ -1,6 +1,7 @@
 #include <criterion/criterion.h>
 
 #include "core/lease.h"
+#include "lease_heat.h"
 
 Test(lease, a_steady_demand_is_seen_as_its_rate)
 {
@@ -131,4 +132,80 @@ Test(lease, no_demand_is_too_large)
 		for (uint64_t t = 0; t < 10; t++)
 			lease_demand_add(&d, 1000000 + i * LEASE_WINDOW_US, LIMIT_MAX);
 	cr_assert_geq(lease_demand_rate(&d, 1000000 + 20 * LEASE_WINDOW_US), 200000000);
+}
+
+Test(lease, a_warm_key_of_which_nothing_is_known_gets_the_least_for_the_longest)
+{
+	struct lease_warm lease = lease_warm(0, 0, LIMIT_MAX, 1);
+
+	cr_assert_eq(lease.amount, LEASE_WORTH);
+	cr_assert_eq(lease_warm_ttl_us(lease.span), 16000000);
+}
+
+/* How long a lease lasts for what it is spent in. */
+static double slack(uint64_t rate)
+{
+	struct lease_warm lease = lease_warm(rate, 1000000, LIMIT_MAX, 1);
+
+	cr_assert_leq(lease.amount, LEASE_WARM_MAX);
+	cr_assert_geq(lease.amount, LEASE_WORTH);
+	return (double)lease_warm_ttl_us(lease.span) * 1e-6 * (double)rate / lease.amount;
+}
+
+Test(lease, a_warm_keys_lease_is_spent_before_its_end_and_lasts_not_much_longer)
+{
+	for (uint64_t rate = 2; rate <= 300; rate++) {
+		cr_assert_geq(slack(rate), 1.3, "%d a second", (int)rate);
+		cr_assert_leq(slack(rate), 2.8, "%d a second", (int)rate);
+	}
+	cr_assert_eq(lease_warm(1, 1000000, LIMIT_MAX, 1).amount, 0, "12 in its time");
+	cr_assert_eq(lease_warm(LIMIT_MAX, 0, LIMIT_MAX, 1).amount, LEASE_WARM_MAX);
+}
+
+Test(lease, warm_keys_have_a_small_part_of_a_limit_together)
+{
+	cr_assert_eq(lease_warm(100, 1000000, 1000, 1).amount, 62);
+	cr_assert_eq(lease_warm(100, 1000000, 1000, 3).amount, 20);
+	cr_assert_eq(lease_warm(100, 1000000, 1000, 4).amount, 0);
+	cr_assert_eq(lease_warm(0, 0, 319, 1).amount, 0);
+}
+
+static struct lease_warmth warmth;
+
+/* Whether the key is warm after so many requests, so far apart. */
+static bool is_warm(uint64_t hash, unsigned n, uint64_t apart_us)
+{
+	bool is = false;
+
+	for (unsigned i = 0; i < n; i++)
+		is = lease_warmth_add(&warmth, hash, 1000000000 + i * apart_us);
+	return is;
+}
+
+Test(lease, warm_is_who_asks_again_and_again)
+{
+	const uint64_t hash = UINT64_C(0x123456789abcdef0);
+
+	cr_assert(is_warm(hash, 4, 1000000));
+	cr_assert_not(is_warm(hash, 3, 1000000), "it begins anew");
+	memset(&warmth, 0, sizeof warmth);
+	cr_assert_not(is_warm(hash, 1000, 100), "a burst");
+	memset(&warmth, 0, sizeof warmth);
+	cr_assert_not(is_warm(hash, 1000, 2500000));
+}
+
+Test(lease, warm_keys_are_told_apart_as_far_as_there_is_room)
+{
+	unsigned warm = 0;
+
+	memset(&warmth, 0, sizeof warmth);
+	for (unsigned round = 0; round < 4; round++)
+		for (uint64_t key = 0; key < LEASE_WARMTH_WAYS; key++)
+			warm += lease_warmth_add(&warmth, (key + 1) << 50,
+						 1000000000 + round * UINT64_C(1000000));
+	cr_assert_eq(warm, LEASE_WARMTH_WAYS);
+	for (unsigned round = 0; round < 40; round++)
+		cr_assert_not(lease_warmth_add(&warmth, (round + UINT64_C(1)) << 50,
+					       1000000000 + round * UINT64_C(1000000)),
+			      "each is another one");
 }
