@@ -19,6 +19,7 @@
 #include "engine.h"
 #include "feedback.h"
 #include "handover.h"
+#include "io/log.h"
 #include "leases.h"
 
 enum { EDGE_TRIES = 3 };
@@ -418,6 +419,27 @@ static void in_doubt(struct request_state *s)
 	}
 }
 
+enum { NEWER_LOGGED_MS = 60000 };
+
+/* Agents of a later version have written a state that this one would misread. */
+static void too_new(struct request_state *s, const struct group *g)
+{
+	const struct check_ref *ref = &s->checks[g->first_check + g->answer.check];
+	struct engine *e = s->engine;
+
+	if (e->newer_logged_ms == 0 || uv_now(e->loop) - e->newer_logged_ms >= NEWER_LOGGED_MS) {
+		e->newer_logged_ms = uv_now(e->loop);
+		log_event(LOG_ERROR, "state_newer",
+			  "a later version of Kova has written states in Redis that this one can't "
+			  "read: requests for these keys fail until the agent is upgraded",
+			  LOG_TEXT_FIELD("policy",
+					 ref->policy != NULL ? ref->policy->name : "CL.THROTTLE"));
+	}
+	give_back(s, 0);
+	fail(s, REQUEST_UNAVAILABLE,
+	     "the state of the key is of a later version of Kova than this agent's");
+}
+
 /* ---- Asking the region ---- */
 
 static void on_answer(kova_status status, const struct script_answer *answer, void *data);
@@ -513,6 +535,11 @@ static void step(struct request_state *s)
 			return;
 		}
 	}
+	for (uint8_t i = 0; i < s->n_groups; i++)
+		if (s->groups[i].status == KOVA_OK && s->groups[i].answer.status == SCRIPT_NEWER) {
+			too_new(s, &s->groups[i]);
+			return;
+		}
 	if (looked_up) {
 		s->looking_up = false;
 		if (s->groups[0].answer.status == SCRIPT_REPEATED) {

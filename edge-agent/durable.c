@@ -271,7 +271,7 @@ static bool wrote_nothing(const struct pending *p)
 {
 	enum script_status said = p->answer.status;
 
-	return said == SCRIPT_REFUSED || said == SCRIPT_EDGES ||
+	return said == SCRIPT_REFUSED || said == SCRIPT_EDGES || said == SCRIPT_NEWER ||
 	       (p->reads && said != SCRIPT_REPEATED);
 }
 

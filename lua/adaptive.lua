@@ -220,6 +220,7 @@ local function adaptive_functions()
     ref, rule.gradient, rule.min, rule.max, rule.increase, rule.decrease, rule.tolerance, rule.window, rule.limit, rule.per,
       at = unpack_fields('<I4BI4I4I4BHddd', program, at)
     c.adaptive, c.adaptive_rule, c.whole = state_at(ref), rule, c.limit
+    c.newer = c.newer or is_newer(strings[ref])
     c.limit = adapt(c)
   end
 

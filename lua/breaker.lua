@@ -13,7 +13,7 @@ local BREAKER_KEPT = 3600000000
 local SAME, OPENED, CLOSED = 0, 1, 2
 
 local function breaker_load(text)
-  if text and sub(text, 1, 1) == 'o' then
+  if text and #text >= 8 and (#text - 8) % 7 == 0 and sub(text, 1, 1) == 'o' then
     local b = {trials = {}, outcomes = ''}
     b.open_until = unpack_fields('>I7', text, 2)
     for at_byte = 9, #text, 7 do
@@ -24,7 +24,7 @@ local function breaker_load(text)
     end
     return b
   end
-  return {trials = {}, outcomes = text and sub(text, 2) or ''}
+  return {trials = {}, outcomes = text and string.match(text, '^c([01]*)$') or ''}
 end
 
 -- µs until something may pass, 0: now.

@@ -8,7 +8,7 @@
 
 local TAKE, PEEK, GIVE, REFUND, RELEASE, LEASE, UNLEASE, FEEDBACK, CHARGE = 1, 2, 3, 4, 5, 7, 8, 9, 10 -- 6: RENEW
 local LEAVE, MOVE_OUT, MOVE_IN, SHARE_READ, SHARE_REPORT = 11, 12, 13, 14, 15
-local REFUSED, ALLOWED, SHADOWED, REPEATED, EDGES, UNKNOWN, TAIL, LEASED = 0, 1, 2, 3, 4, 5, 64, 128
+local REFUSED, ALLOWED, SHADOWED, REPEATED, EDGES, UNKNOWN, NEWER, TAIL, LEASED = 0, 1, 2, 3, 4, 5, 6, 64, 128
 local HELD, BREAKER_OPEN, QUEUE_FULL = 8, 16, 24 -- with REFUSED: why
 local SHARE_AGAIN = 500000 -- µs until what the share does not hold is asked for again: it may have grown
 local states, order = {}, {}
@@ -111,7 +111,7 @@ local function read_checks(n, kind)
     if flags % 8 >= 4 then
       local rule, breaker = {}
       breaker, rule.failures, rule.of, rule.trials, rule.open, at = unpack_fields('<I4BBBd', program, at)
-      c.breaker, c.rule = breaker_of(breaker), rule
+      c.breaker, c.rule, c.newer = breaker_of(breaker), rule, is_newer(strings[breaker])
     end
     if flags % 16 >= 8 then
       adaptive = adaptive or adaptive_functions()
@@ -121,7 +121,7 @@ local function read_checks(n, kind)
     if flags % 32 >= 16 then
       local ref, idle
       ref, c.child, c.weight, c.most, idle, at = unpack_fields('<I4c8ddd', program, at)
-      c.shares = shares_of(ref, idle)
+      c.shares, c.newer = shares_of(ref, idle), c.newer or is_newer(strings[ref])
     end
     if flags % 64 >= 32 then
       local claim, how = {}
@@ -183,6 +183,16 @@ local function read_operation()
   end
   op.checks = read_checks(n, op.kind)
   return op
+end
+
+-- Of a check whose key, or what goes with it, a later version of this script has written.
+local function newer(checks)
+  for i = 1, #checks do
+    local c = checks[i]
+    if is_newer(strings[c.ref]) or is_newer(strings[c.hold_ref]) or c.newer then
+      return c.index
+    end
+  end
 end
 
 local function key_of(ref)
@@ -791,9 +801,9 @@ end
 local reply, was_refused, was_wait = {plain_reply or pack_fields('<I2I6dB', stamp, stamp_high, now, doubted and 1 or 0)}, false, 0
 for i = 1, n_ops do
   local op = plain_ops and read_plain(i) or read_operation()
-  local edge = outside_edges(op)
-  if edge then
-    reply[i + 1] = record(EDGES, edge, 0, 0, 0)
+  local later_format, edge = newer(op.checks), outside_edges(op)
+  if later_format or edge then
+    reply[i + 1] = later_format and record(NEWER, later_format, 0, 0, 0) or record(EDGES, edge, 0, 0, 0)
     was_refused, was_wait = true, 0
   elseif op.kind == TAKE or op.kind == PEEK or op.kind == LEASE then
     reply[i + 1], was_refused, was_wait = take(op, i, was_refused, was_wait)
@@ -801,7 +811,7 @@ for i = 1, n_ops do
     was_refused = false
     reply[i + 1] = (others[op.kind] or permit_operation)(op, i)
   end
-  if op.checks.adapt then
+  if op.checks.adapt and not later_format then
     reply[i + 1] = adaptive.with_limit(reply[i + 1], op.checks)
   end
 end

@@ -14,11 +14,11 @@ local FENCE, FENCE_KEPT, FENCED = 8000000000000000, 69120000000000, 1000000 -- Â
 
 -- The end of the hold in front of a text, the text behind it, and the end of the hold behind a fence; nil for what is not there.
 local function hold_split(text)
-  if not text or sub(text, 1, 1) ~= 'H' then
+  if not text or sub(text, 1, 1) ~= 'H' or #text < 8 then
     return nil, text
   end
   local hold, rest, held = unpack_fields('>I7', sub(text, 2, 8)), sub(text, 9)
-  if hold >= FENCE and sub(rest, 1, 1) == 'H' then
+  if hold >= FENCE and sub(rest, 1, 1) == 'H' and #rest >= 8 then
     held, rest = unpack_fields('>I7', sub(rest, 2, 8)), sub(rest, 9)
   end
   return hold, rest ~= '' and rest or nil, held

@@ -34,6 +34,12 @@ local doubted = now < earliest or now > latest
 local function later(us)
   return (not doubted or us > 100000) and us or 100000
 end
+
+-- Whether a later version of this script has written it, in a form that this one would misread.
+local function is_newer(text)
+  return text and sub(text, 1, 1) == 'V' and string.find(text, '^V%d+:')
+end
+
 local limits = {}
 for i = 1, n_limits do
   local l = {}

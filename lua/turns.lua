@@ -24,14 +24,18 @@
 -- Twin     lib/core/turns.c
 local turn -- these functions, once a check needs them
 
--- The turns in front of a text, and the text behind them; nil for what is not there.
+-- The turns in front of a text, and the text behind them; nil for what is not there, or is none.
 local function turn_split(text)
-  if not text or sub(text, 1, 1) ~= 'Q' then
+  if not text or sub(text, 1, 1) ~= 'Q' or #text < 13 then
     return nil, text
   end
-  local rest_at = unpack_fields('>I2', text, 2) + 4
-  local rest = sub(text, rest_at)
-  return sub(text, 4, rest_at - 1), rest ~= '' and rest or nil
+  local length = unpack_fields('>I2', text, 2)
+  local queues = length - 10 - 56 * string.byte(text, 12) - 16 * string.byte(text, 13)
+  if length + 3 > #text or queues < 0 or queues % 28 > 0 then
+    return nil, text
+  end
+  local rest = sub(text, length + 4)
+  return sub(text, 4, length + 3), rest ~= '' and rest or nil
 end
 
 local function turn_functions()

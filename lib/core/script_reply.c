@@ -114,7 +114,7 @@ static bool read_record(struct script_reader *r, struct script_answer *a)
 	status &= STATUS;
 	a->status = (enum script_status)status;
 	a->shadowed = a->shadowed || status == SCRIPT_SHADOWED;
-	return status <= SCRIPT_UNKNOWN && a->why <= SCRIPT_QUEUE_FULL;
+	return status <= SCRIPT_NEWER && a->why <= SCRIPT_QUEUE_FULL;
 }
 
 /* ---- The short reply ---- */

@@ -423,6 +423,60 @@ Test(script, a_state_that_is_none_counts_as_absent)
 	cr_assert_eq(take(&g, "k:g{t}x", 1).remaining, 9);
 }
 
+static void put(const char *key, const char *bytes, size_t len)
+{
+	struct buf command = {0};
+	struct redis_answer a;
+
+	buf_printf(&command, "*3\r\n$3\r\nSET\r\n$%zu\r\n%s\r\n$%zu\r\n", strlen(key), key, len);
+	buf_add(&command, bytes, len);
+	buf_add_text(&command, "\r\n");
+	a = redis_client_send(&rig.client, buf_slice(&command));
+	redis_answer_release(&a);
+	buf_release(&command);
+}
+
+/* Holds and turns in front of a state, cut short anywhere, and such as say more than there is. */
+Test(script, guards_that_are_cut_short_count_as_absent)
+{
+	static const char held[] = "H\0\1\2\3\4\5\6", turns[] = "Q\0\12\0\0\0\0\0\0\0\0\0\0",
+			  fence[] = "H\x1f\xff\xff\xff\xff\xff\xffH\1";
+	struct limit l = bucket(10, SECOND, 20), g = make(ALGORITHM_GCRA, 10, 3600 * SECOND, 10);
+
+	for (size_t len = 1; len < sizeof held; len++) {
+		put("k:b{t}x", held, len);
+		cr_assert_eq(take(&l, "k:b{t}x", 1).remaining, 19, "%zu bytes", len);
+		put("k:g{t}x", held, len);
+		cr_assert_eq(take(&g, "k:g{t}x", 1).remaining, 9, "%zu bytes", len);
+	}
+	for (size_t len = 1; len < sizeof turns; len++) {
+		put("k:b{t}x", turns, len);
+		cr_assert_eq(take(&l, "k:b{t}x", 1).remaining, 19, "%zu bytes", len);
+	}
+	put("k:b{t}x", "Q\0\12\0\0\0\0\0\0\0\0\11\0", 13); /* of nine tickets none is there */
+	cr_assert_eq(take(&l, "k:b{t}x", 1).remaining, 19);
+	put("k:b{t}x", fence, sizeof fence - 1);
+	cr_assert_eq(take(&l, "k:b{t}x", 1).why, SCRIPT_HELD);
+}
+
+Test(script, a_state_of_a_later_version_is_left_alone)
+{
+	struct limit l = bucket(10, SECOND, 20), w = make(ALGORITHM_SLIDING_WINDOW, 10, SECOND, 0);
+	struct redis_answer a;
+
+	put("k:b{t}x", "V2:417285960365736", 18);
+	put("k:hw{t}x", "V12:", 4);
+	cr_assert_eq(take(&l, "k:b{t}x", 1).status, SCRIPT_NEWER);
+	cr_assert_eq(peek(&l, "k:b{t}x").status, SCRIPT_NEWER);
+	cr_assert_eq(take(&w, "k:w{t}x", 1).status, SCRIPT_NEWER);
+	cr_assert_eq(take(&l, "k:b{t}y", 1).remaining, 19, "others go on");
+	a = redis_client_command(&rig.client, "GET k:b{t}x");
+	cr_assert(slice_equal(a.text, SLICE("V2:417285960365736")));
+	redis_answer_release(&a);
+	put("k:b{t}z", "V", 1);
+	cr_assert_eq(take(&l, "k:b{t}z", 1).remaining, 19, "that is none");
+}
+
 /* ---- Limits that change, clocks that go back ---- */
 
 Test(script, a_raised_limit_admits_at_once)
