@@ -151,9 +151,9 @@ struct engine {
 	unsigned n_in_progress;
 	struct home_counters home;
 	uint64_t newer_logged_ms; /* loop ms, of states that a later version wrote; 0: never */
-	bool draining;       /* nobody may begin, or begin to wait */
-	bool closing;        /* the store can't be asked any more */
-	unsigned parts_open; /* closing: of the sites */
+	bool draining;            /* nobody may begin, or begin to wait */
+	bool closing;             /* the store can't be asked any more */
+	unsigned parts_open;      /* closing: of the sites */
 	void (*on_closed)(void *data);
 	void *closed_data;
 

@@ -20,7 +20,7 @@ void waiter_arrives(struct request_state *s)
 	s->waiter.arrival_us = w->last_arrival_us = now_us;
 }
 
-static const struct wait_place *place_of_pair(const struct request_state *s, uint8_t pair)
+static struct wait_place *place_of_pair(const struct request_state *s, uint8_t pair)
 {
 	for (uint8_t i = 0; i < s->waiter.n_places; i++)
 		if (s->waiter.places[i].pair == pair)
@@ -73,14 +73,16 @@ void waiters_claim(struct request_state *s, const struct group *g)
 	s->waiter.told = true;
 	for (uint16_t i = 0; i < g->n_checks; i++) {
 		const struct check_ref *ref = &s->checks[g->first_check + i];
-		const struct wait_place *p = place_of_pair(s, ref->pair);
+		struct wait_place *p = place_of_pair(s, ref->pair);
 		struct turn_claim *claim = &s->engine->scratch[i].turn;
 
 		if (p == NULL)
 			continue;
 		*claim = claim_of(s, p);
-		if (is_last_of_pair(s, g, i))
+		if (is_last_of_pair(s, g, i)) {
 			claim->most = ref->policy->wait_max_queue;
+			p->queue->counted_ms = uv_now(s->engine->loop);
+		}
 	}
 }
 
@@ -115,6 +117,28 @@ void waiter_withdraws(struct request_state *s)
 		request_submit_aside(s, g, &op);
 	}
 	s->waiter.told = false;
+}
+
+void queue_count(struct waiters *w, struct wait_queue *q)
+{
+	const struct wait_place *p = q->first;
+	struct request_state *s = p->state;
+	struct script_op op;
+
+	if (uv_now(w->engine->loop) - q->counted_ms < WAIT_COUNT_MS || !s->waiter.told)
+		return;
+	for (uint8_t i = 0; i < s->n_groups; i++) {
+		struct group *g = &s->groups[i];
+
+		if (!request_can_ask(s, g) || !resolve_operation(s, g, &op))
+			continue;
+		op.kind = SCRIPT_LEAVE;
+		op.id_key = op.receipt_key = op.permit = (struct slice){0};
+		waiters_claim(s, g);
+		for (uint16_t j = 0; j < g->n_checks; j++)
+			s->engine->scratch[j].turn.arrival_us = 0; /* nobody leaves */
+		request_submit_aside(s, g, &op);
+	}
 }
 
 void waiter_changes(struct request_state *s)

@@ -113,6 +113,8 @@ static void arm(struct waiters *w)
 		at = try->at;
 	if (deadline != NULL && deadline->at < at)
 		at = deadline->at;
+	if (w->n > 0 && w->count_ms < at)
+		at = w->count_ms;
 	if (at == UINT64_MAX)
 		uv_timer_stop(&w->timer);
 	else
@@ -206,11 +208,23 @@ static void line_try(struct wait_line *l)
 	}
 }
 
+static void count_all(struct waiters *w)
+{
+	for (size_t i = 0; i < WAIT_BUCKETS; i++)
+		for (struct named *n = w->queues[i]; n != NULL; n = n->next)
+			queue_count(w, (struct wait_queue *)n);
+}
+
 static void on_timer(uv_timer_t *t)
 {
 	struct waiters *w = t->data;
 	uint64_t now_ms = uv_now(w->engine->loop);
 	struct timer_entry *e;
+
+	if (now_ms >= w->count_ms) {
+		count_all(w);
+		w->count_ms = now_ms + WAIT_COUNT_MS;
+	}
 
 	while ((e = timer_heap_first(&w->tries)) != NULL && e->at <= now_ms) {
 		struct wait_line *l =
@@ -354,7 +368,8 @@ bool waiters_join(struct request_state *s, uint64_t deadline_ms)
 	s->waiter.places = calloc(r->n_pairs, sizeof *s->waiter.places);
 	if (s->waiter.places == NULL)
 		return false;
-	w->n++;
+	if (w->n++ == 0)
+		w->count_ms = uv_now(w->engine->loop) + WAIT_COUNT_MS;
 	s->waiter.joins = true;
 	waiter_arrives(s);
 	for (uint8_t i = 0; i < r->n_pairs && joined; i++)

@@ -11,7 +11,12 @@
 #include "core/fair_queue.h"
 #include "engine.h"
 
-enum { WAIT_BUCKETS = 8192, WAIT_RETRY_MAX_MS = 1000, WAIT_PERMIT_RETRY_MS = 50 };
+enum {
+	WAIT_BUCKETS = 8192,
+	WAIT_RETRY_MAX_MS = 1000,
+	WAIT_PERMIT_RETRY_MS = 50,
+	WAIT_COUNT_MS = 1000
+};
 
 /* A policy and a key path in a table; first in what is called so, and at its end. */
 struct named {
@@ -44,6 +49,7 @@ struct wait_queue {
 	struct wait_queue *next_aside;
 	struct wait_place *first, *last;
 	uint32_t n;
+	uint64_t counted_ms; /* loop ms, when Redis was told how many they are */
 };
 
 struct waiters {
@@ -51,7 +57,8 @@ struct waiters {
 	uv_timer_t timer;
 	struct timer_heap tries, deadlines;
 	unsigned n;
-	uint64_t loop_id;         /* among all agents' loops */
+	uint64_t count_ms; /* loop ms, when queues of which Redis was not told lately are counted */
+	uint64_t loop_id;  /* among all agents' loops */
 	uint64_t last_arrival_us; /* Redis's clock */
 	struct named *queues[WAIT_BUCKETS], *lines[WAIT_BUCKETS], *own_lines[WAIT_BUCKETS];
 };
@@ -86,6 +93,8 @@ void line_free_if_idle(struct waiters *w, struct wait_line *l);
 void waiter_arrives(struct request_state *s);
 /* He leaves: Redis is told, unless it was his turn. Before he is out of his queues. */
 void waiter_withdraws(struct request_state *s);
+/* Redis is told how many wait in the queue, if it was not lately: unless it hears of them they count no more. */
+void queue_count(struct waiters *w, struct wait_queue *q);
 /* He is to ask again: under another catalogue than before he may ask for other keys, or for none. */
 void waiter_changes(struct request_state *s);
 /* Whether he can be told exactly that his time will not be enough, refused as `said`. */

@@ -16,7 +16,7 @@
 --
 -- State    in front of the state's own text, behind a hold; of an algorithm with a sorted set, where its hold is: 'Q', '>I2' length;
 --          virtual time 'd', numbers of tickets and of passed loops 'I1I1'; of each ticket 'dc8ddddd': loop, flow, arrival, due, virtual
---          start, size, cost; of each passed loop 'dd': loop, by how much; of each queue 'dc8I4d': loop, flow, callers, when the last of them gives up. A key for which nobody waits has
+--          start, size, cost; of each passed loop 'dd': loop, by how much; of each queue 'dc8I4d': loop, flow, callers, until when they count. A key for which nobody waits has
 --          none of it. No other state begins with 'Q'.
 -- Claim    (a check's `turn`) {loop, flow, arrival, start, size, n, most, left, retry, joins, behind}: who asks, of the
 --          loop's n callers in that queue, which is full with `most`; start -1: new to the line
@@ -42,6 +42,7 @@ local function turn_functions()
   local functions = {}
   local TICKETS_MAX, QUEUES_MAX = 64, 64
   local GRACE, LATE, DUE_MAX, SOON = 250000, 100000, 1000000, 2000
+  local KEPT = 3500000 -- of a queue since its loop last said so: it does each second
   local TIME_MAX = 4503599627370496 -- 2^52, virtual
 
   function functions.load(text)
@@ -66,7 +67,7 @@ local function turn_functions()
     while from <= #text do
       local e = {}
       e.loop, e.flow, e.n, e.stop, from = unpack_fields('<dc8I4d', text, from)
-      if now < e.stop then
+      if now < e.stop and e.stop <= now + KEPT then -- else its agent is gone, or the clock went back
         q.queues[#q.queues + 1] = e
       end
     end
@@ -273,7 +274,7 @@ local function turn_functions()
   end
 
   local function count(q, c, n)
-    local i, stop = queue_of(q, c), now + c.turn.left
+    local i, stop = queue_of(q, c), now + KEPT
     local e = i and q.queues[i]
     if n == 0 then
       if e then
@@ -282,7 +283,7 @@ local function turn_functions()
       end
     elseif e then
       q.dirty = q.dirty or e.n ~= n or stop > e.stop
-      e.n, e.stop = n, stop > e.stop and stop or e.stop
+      e.n, e.stop = n, stop
     elseif #q.queues < QUEUES_MAX then
       q.queues[#q.queues + 1], q.dirty = {loop = c.turn.loop, flow = c.turn.flow, n = n, stop = stop}, true
     end

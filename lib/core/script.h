@@ -170,7 +170,7 @@ enum script_status {
 	SCRIPT_EDGES,    /* now_us is outside the calendar edges sent: send again with others */
 	SCRIPT_UNKNOWN, /* REFUND: no such receipt; RELEASE, RENEW: no such permit; UNLEASE: no such lease
 			  * (amount 0) */
-	SCRIPT_NEWER,   /* a state of `check` is in the form of a later version: nothing was done */
+	SCRIPT_NEWER, /* a state of `check` is in the form of a later version: nothing was done */
 };
 
 /* What refused. */

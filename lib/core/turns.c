@@ -29,7 +29,8 @@ void turns_begin(struct turns *t, uint64_t now_us)
 	t->n_tickets = n;
 	n = 0;
 	for (unsigned i = 0; i < t->n_queues; i++)
-		if (now_us < t->queue[i].stop_us)
+		if (now_us < t->queue[i].stop_us &&
+		    t->queue[i].stop_us <= now_us + TURN_QUEUE_KEPT_US)
 			t->queue[n++] = t->queue[i];
 	t->n_queues = n;
 	t->changed = false;
@@ -219,7 +220,7 @@ static unsigned queue_of(const struct turns *t, const struct turn_claim *claim)
 static void count(struct turns *t, uint64_t now_us, const struct turn_claim *claim, uint32_t n)
 {
 	unsigned i = queue_of(t, claim);
-	uint64_t stop_us = now_us + claim->left_us;
+	uint64_t stop_us = now_us + TURN_QUEUE_KEPT_US;
 	struct turn_queue *q = &t->queue[i];
 
 	if (claim->most == 0 || (i == t->n_queues && (n == 0 || i == TURN_QUEUES_MAX)))
@@ -232,7 +233,7 @@ static void count(struct turns *t, uint64_t now_us, const struct turn_claim *cla
 		t->queue[t->n_queues++] = (struct turn_queue){claim->loop, claim->flow, 0, 0};
 	t->changed = t->changed || q->n != n || stop_us > q->stop_us;
 	q->n = n;
-	q->stop_us = stop_us > q->stop_us ? stop_us : q->stop_us;
+	q->stop_us = stop_us;
 }
 
 static bool is_full(const struct turns *t, const struct turn_claim *claim)

@@ -21,6 +21,8 @@ enum {
 	TURN_LATE_US = 100000,  /* others go before, where permits would be lost */
 	TURN_GRACE_US = 250000, /* a ticket lapses so much after its holder should have asked */
 	TURN_DUE_MAX_US = 1000000,
+	TURN_QUEUE_KEPT_US =
+		3500000, /* queues count for so long since their loop said so last; it does each second */
 	TURN_SOON_US =
 		2000, /* somebody else's turn is looked at again after so much, at the earliest */
 };
@@ -63,7 +65,7 @@ struct turn_ticket {
 struct turn_queue {
 	uint64_t loop, flow;
 	uint32_t n;       /* callers */
-	uint64_t stop_us; /* the last of them gives up */
+	uint64_t stop_us; /* they count until then, unless their loop says so again */
 };
 
 /* All zeros: nobody waits. */

@@ -206,6 +206,29 @@ class Bounds(Line):
                 self.assertEqual(later.read()[5], "queue_full")
                 self.assertEqual(late.read()[5], "wait_timeout")
 
+    def test_callers_of_an_agent_that_is_gone_count_no_more(self):
+        """Those of one that lives do, as long as they wait, also of keys that never ask themselves."""
+        agents = self.start({"name": "p", "wait": {"max_queue": 4},
+                             "levels": [{"name": "tenant", "limit": 1, "per": "24s", "burst": 1},
+                                        {"name": "user", "limit": 10, "per": "1h", "burst": 10}]})
+        self.drain("p", "t/other", 1)
+        with load.Swarm([agents[0].resp_address], 4) as lost, load.Swarm([agents[1].resp_address], 33) as swarm:
+            self.line_up(swarm, [f"t/{number}" for number in range(30)])
+            self.line_up(lost, ["t/k"] * 3, apart_s=0.02)
+            swarm.send(swarm.wires[30], ("KOVA.TAKE", "p", "t/k", "WAIT", 25000))
+            time.sleep(5)
+            self.assertEqual(agents[2].call("KOVA.TAKE", "p", "t/k", "WAIT", 100)[5], "queue_full")
+            agents[0].kill()
+            time.sleep(5)
+            self.assertEqual(agents[2].call("KOVA.TAKE", "p", "t/k", "WAIT", 100)[5], "wait_timeout")
+            with agents[2].resp() as late, agents[1].resp() as later:
+                late.send("KOVA.TAKE", "p", "t/k", "WAIT", 9000)
+                time.sleep(0.1)
+                swarm.send(swarm.wires[-1], ("KOVA.TAKE", "p", "t/k", "WAIT", 9000))
+                swarm.send(swarm.wires[-2], ("KOVA.TAKE", "p", "t/k", "WAIT", 9000))
+                time.sleep(5)
+                self.assertEqual(later.call("KOVA.TAKE", "p", "t/k", "WAIT", 100)[5], "queue_full")
+
     def test_an_agent_that_is_gone_holds_others_up_for_a_bounded_time(self):
         agents = self.start({"name": "p", "limit": 10, "per": "1s", "burst": 20})
         self.drain("p", "k", 20)
