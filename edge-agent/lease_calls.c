@@ -302,6 +302,8 @@ static void refused(struct leases *w, struct lease_entry *e, const struct script
 		if (answer->wait_us == SCRIPT_FENCED_US)
 			doubt_home(w, e);
 		entry_return(w, e);
+	} else if (answer->turn.behind_others) {
+		entry_return(w, e); /* callers at another agent wait for it */
 	} else if (rare->first != NULL && entry_has(w, e, 1)) {
 		/* Together with what is left there may be enough: those who asked start over. */
 		entry_return(w, e);

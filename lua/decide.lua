@@ -419,6 +419,16 @@ local function refused_in_line(op, refuses, wait, chained)
   return answer, true, wait
 end
 
+-- A lease that is refused because callers wait, at another agent: its own holds what they wait for.
+local function refused_for_others(op, answer)
+  for i = 1, #op.checks do
+    if (op.checks[i].ahead or 0) > 0 then
+      return with_tail(answer, string.byte(answer) + LEASED, 0, 1, '') .. pack_fields('<d', 0)
+    end
+  end
+  return answer
+end
+
 -- What a lease may take of each check beyond the cost that was taken: no more than an equal part of what was there.
 local function lease_amount(op)
   local least_room, cost = forever, op.checks[1].cost
@@ -496,7 +506,9 @@ local function take(op, n_op, before_refused, before_wait)
   end
   if refuses then
     local wait = refuses.wait
-    return refused(op, refuses, (chained and wait >= 0 and before_wait > wait) and before_wait or wait)
+    wait = (chained and wait >= 0 and before_wait > wait) and before_wait or wait
+    local answer = refused(op, refuses, wait)
+    return op.kind == LEASE and refused_for_others(op, answer) or answer, true, wait
   end
   if chained then
     local c = least(op.checks)

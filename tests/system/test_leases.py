@@ -381,6 +381,27 @@ class Remaining(Leases):
             self.assertEqual(shown, list(range(shown[0], shown[0] - 50, -1)))
 
 
+class Waiting(Leases):
+    def test_a_lease_goes_back_to_who_waits_elsewhere(self):
+        """With its next call an agent learns that others wait, and what it has is theirs, not its newcomers'."""
+        self.start(2)
+        patient = {"name": "patient", "limit": 3, "per": "1s", "burst": 3000, "lease": {"ttl": "10s"}}
+        for agent in self.agents:
+            agent.http("PUT", "/v1/policies/patient", {"on_outage": "deny", **patient})
+        with self.agents[0].resp() as holder, self.agents[1].resp() as other:
+            self.heat(self.agents[0], holder, "patient")
+            left = other.call("KOVA.PEEK", "patient", "hot")[1]
+            if left > 0:
+                self.assertEqual(other.call("KOVA.TAKE", "patient", "hot", "COST", left)[0], 1)
+            begun = time.monotonic()
+            other.send("KOVA.TAKE", "patient", "hot", "COST", 30, "WAIT", 15000)  # by refill after 10 s
+            time.sleep(0.1)
+            while holder.call("KOVA.TAKE", "patient", "hot", "COST", 3)[0] == 1:
+                time.sleep(0.005)
+            self.assertEqual(other.read()[0], 1)
+            self.assertLess(time.monotonic() - begun, 8)
+
+
 class Refusals(shapes.Frozen):
     def test_a_remembered_refusal_ends_when_the_wall_clock_says_so(self):
         """The clock of Redis and agent moves in steps: nobody waits longer than was said."""
