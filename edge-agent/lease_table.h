@@ -25,8 +25,8 @@ struct lease_rare {
 	bool asking;
 	bool warm; /* ... if it is one of lease_warm(), with this span */
 	uint8_t span;
-	uint32_t sharers; /* agents' loops that ask that Redis */
 	bool dropped;     /* what is granted goes back */
+	uint32_t sharers; /* agents' loops that ask that Redis */
 	struct lease_refusal refusal;
 	uint64_t refused; /* costs that usage does not know yet */
 };
