@@ -108,18 +108,23 @@ class Run(world.Case):
             self.sample()
             time.sleep(max(0.0, min(0.5, end - time.monotonic())))
 
+    def in_touch(self):
+        """The coordinators have a half each, and nearly all of the limit is shared out."""
+        with self.wire.inside(HUB):
+            halves = [daemon.metric("kova_coordinator_partitions") for daemon in self.coordinators.values()]
+        return halves == [2, 2] and sum(share or 0 for share in self.sample().values()) >= 0.95
+
     def settle(self, seconds=GRANT):
-        """Until nearly all of the limit is shared out, and was for so long that it is by grants of now."""
+        """Until all are in touch, and were for so long that what is granted was granted since."""
         self.say("settles")
         since = None
 
         def settled():
             nonlocal since
-            shared = sum(share or 0 for share in self.sample().values()) >= 0.95
-            since = (since or time.monotonic()) if shared else None
+            since = (since or time.monotonic()) if self.in_touch() else None
             time.sleep(0.2)
-            return shared and time.monotonic() - since >= seconds
-        harness.wait_for(settled, "shares of all", 90)
+            return since and time.monotonic() - since >= seconds
+        harness.wait_for(settled, "regions and coordinators that are in touch", 90)
 
     # ---- demand ----
 
