@@ -11,6 +11,7 @@
 #include "core/clock_offset.h"
 #include "core/duration.h"
 #include "core/history.h"
+#include "core/share_plan.h"
 #include "core/shares.h"
 #include "io/conf_copy.h"
 #include "io/option_table.h"
@@ -20,12 +21,16 @@
 #include "weights.h"
 
 enum { WEIGHTS_HISTORY = 1, WEIGH_MS_MIN = 100, WEIGH_MS_MAX = 86400000 };
-enum { ROLLUP_MS_MIN = 100, ROLLUP_MS_MAX = 60000 };
+enum { ROLLUP_MS_MIN = 100, ROLLUP_MS_MAX = 60000, GRANT_MS_MIN = 1000, GRANT_MS_MAX = 60000 };
 
 struct coord_fields {
 	const char *node, *http;
 	struct kafka_fields kafka;
 	int64_t rollup; /* ms */
+	struct coord_regions_fields regions;
+	struct grant_fields {
+		int64_t duration, margin; /* ms */
+	} grant;
 	struct {
 		int64_t max_skew; /* ms */
 	} clock;
@@ -35,7 +40,34 @@ struct coord_fields {
 	struct weights_fields {
 		int64_t half_life, every; /* ms */
 	} weights;
-	const json_t *regions, *policies;
+	const json_t *policies;
+};
+
+static const struct conf_option grant_options[] = {
+	{.name = "duration",
+	 .type = CONF_DURATION,
+	 .at = offsetof(struct grant_fields, duration),
+	 .fallback = "5s",
+	 .min = GRANT_MS_MIN,
+	 .max = GRANT_MS_MAX,
+	 .text = "how long a region may use a grant, by its own clock, from the report on that the "
+		 "grant answers: ten reports at least, or it often runs out"},
+	{.name = "margin",
+	 .type = CONF_DURATION,
+	 .at = offsetof(struct grant_fields, margin),
+	 .fallback = "600ms",
+	 .min = 0,
+	 .max = GRANT_MS_MAX,
+	 .text = "how much longer it counts here: at least 2 × `clock.max_skew` + 1 % of "
+		 "`duration`"},
+};
+
+static const struct conf_table grant_table = {
+	.title = "`grant`",
+	.text = "What regions get of global limits beyond their floors "
+		"([Global quotas](global.md)).",
+	.options = grant_options,
+	.n_options = COUNT(grant_options),
 };
 
 static const struct conf_option clock_options[] = {
@@ -124,19 +156,40 @@ static const struct conf_option coord_options[] = {
 	{.name = "regions",
 	 .type = CONF_RAW,
 	 .form = "object of regions",
-	 .at = offsetof(struct coord_fields, regions),
-	 .otherwise = "those that report",
-	 .text = "as an agent's, each with the `redis` whose ledgers are compared with Kafka (as "
-		 "[an "
-		 "agent's](configuration.md#redis), not `embedded`, `timeout` 1s unless said); of "
-		 "one without "
-		 "it none are"},
+	 .at = offsetof(struct coord_fields, regions.regions),
+	 .table = &coord_region_table,
+	 .otherwise = "none: there are no global limits",
+	 .text = "the regions between which global limits are shared"},
+	{.name = "regions_version",
+	 .type = CONF_INT,
+	 .at = offsetof(struct coord_fields, regions.version),
+	 .fallback = "1",
+	 .min = 1,
+	 .max = COORD_REGIONS_VERSION_MAX,
+	 .text = "as the agents': greater with each change of names, weights or floors"},
+	{.name = "floors_before",
+	 .type = CONF_LIST,
+	 .item = CONF_OBJECT,
+	 .at = offsetof(struct coord_fields, regions.floors_before),
+	 .otherwise = "none",
+	 .text = "the floors of earlier versions, the last one first, `[{ \"eu-west\": 0.1, … }]`: "
+		 "at most 8; one at least from `regions_version` 2 on"},
+	{.name = "grant",
+	 .type = CONF_OBJECT,
+	 .at = offsetof(struct coord_fields, grant),
+	 .table = &grant_table,
+	 .text = "what regions get beyond their floors"},
+	{.name = "clock",
+	 .type = CONF_OBJECT,
+	 .at = offsetof(struct coord_fields, clock),
+	 .table = &clock_table,
+	 .text = "how far clocks may differ"},
 	{.name = "policies",
 	 .type = CONF_LIST,
 	 .item = CONF_RAW,
 	 .form = "objects",
 	 .at = offsetof(struct coord_fields, policies),
-	 .text = "as the agents': the rollup says their limits"},
+	 .text = "as the agents': the rollup says their limits, and global ones are shared out"},
 	{.name = "gossip",
 	 .type = CONF_OBJECT,
 	 .at = offsetof(struct coord_fields, gossip),
@@ -149,12 +202,6 @@ static const struct conf_option coord_options[] = {
 	 .otherwise = "`$STATE_DIRECTORY`, else `$XDG_STATE_HOME/kova-coordinator`, else "
 		      "`~/.local/state/kova-coordinator`",
 	 .text = "where it keeps what came by gossip; not used without `gossip`"},
-	{.name = "clock",
-	 .type = CONF_OBJECT,
-	 .at = offsetof(struct coord_fields, clock),
-	 .table = &clock_table,
-	 .text = "how far clocks may differ"},
-	LATER("grant"),
 };
 
 const struct conf_table coord_table = {
@@ -167,29 +214,81 @@ const struct conf_table coord_table = {
 
 static const struct conf_path kafka_path = {.key = "kafka"};
 static const struct conf_path policies_path = {.key = "policies"};
-static const struct conf_path regions_path = {.key = "regions"};
+/* ---- Global policies ---- */
 
-static void regions_check(struct conf_reader *r, const json_t *regions)
+static void widen(struct coord_policy *p, const struct level_fields *f)
 {
-	const char *name;
-	json_t *value;
+	struct slice per = {json_string_value(f->per), json_string_length(f->per)};
+	uint64_t ms = 0;
 
-	if (regions == NULL)
-		return;
-	if (!json_is_object(regions)) {
-		conf_fail(r, NULL, "regions", CONF_AT_VALUE,
-			  "`regions` must be an object, each member a region");
-		return;
+	if (f->limit > p->whole)
+		p->whole = (uint32_t)f->limit;
+	if (per.ptr != NULL && duration_parse(per, &ms) == KOVA_OK &&
+	    ms <= (uint64_t)POLICY_PER_MAX_MS && ms * 1000 > p->window_us)
+		p->window_us = ms * 1000;
+}
+
+/* What its shares are parts of. */
+static void whole_fill(struct conf_reader *r, const struct conf_path *path,
+		       const struct policy_fields *f, struct coord_policy *p)
+{
+	size_t n = json_array_size(f->levels);
+
+	p->whole = 1;
+	p->window_us = 0;
+	if (f->levels == NULL)
+		widen(p, &f->level);
+	for (size_t i = 0; i < n; i++) {
+		const struct conf_path list = {.up = path, .key = "levels"};
+		const struct conf_path item = {.up = &list, .index = i};
+		struct level_fields level;
+
+		if (!json_is_object(json_array_get(f->levels, i)))
+			continue; /* an error already */
+		conf_read(r, &item, json_array_get(f->levels, i), &level_table, &level);
+		widen(p, &level);
 	}
-	json_object_foreach((json_t *)(uintptr_t)regions, name, value) {
-		if (!name_is_valid(slice_of(name)))
-			conf_fail(
-				r, &regions_path, name, CONF_AT_KEY,
-				"a region's name must be 1 to 64 characters of A-Z a-z 0-9 . _ -");
-		else if (!json_is_object(value))
-			conf_fail(r, &regions_path, name, CONF_AT_VALUE, "`%s` must be an object",
-				  name);
+	if (p->kind == SHARE_RATE)
+		p->whole = SHARE_RATE_WHOLE;
+}
+
+static bool kind_of(int algorithm, enum share_kind *ret_kind)
+{
+	switch (algorithm) {
+	case ALGORITHM_TOKEN_BUCKET:
+	case ALGORITHM_GCRA:
+		*ret_kind = SHARE_RATE;
+		return true;
+	case ALGORITHM_SLIDING_WINDOW:
+		*ret_kind = SHARE_WINDOW;
+		return true;
+	case ALGORITHM_CALENDAR:
+		*ret_kind = SHARE_CALENDAR;
+		return true;
+	default:
+		return false;
 	}
+}
+
+static void global_fill(struct conf_reader *r, const struct conf_path *path,
+			const struct policy_fields *f, const struct coord_regions *regions,
+			struct coord_policy *p)
+{
+	p->is_global = true;
+	p->loose = f->global == POLICY_LOOSE;
+	if (regions->n == 0)
+		conf_fail(r, path, "scope", CONF_AT_VALUE,
+			  "scope `global` needs `regions`, or `scope` must be `region` or `home`");
+	else if (regions->n > ALLOCATOR_REGIONS_MAX)
+		conf_fail(r, path, "scope", CONF_AT_VALUE,
+			  "scope `global` needs at most %d `regions`, not %zu",
+			  ALLOCATOR_REGIONS_MAX, regions->n);
+	else if (f->plan != NULL || !kind_of(f->algorithm, &p->kind))
+		conf_fail(r, path, "scope", CONF_AT_VALUE,
+			  "scope `global` is for `token-bucket` `gcra` `sliding-window` "
+			  "`calendar`, and not for a `plan`");
+	else
+		whole_fill(r, path, f, p);
 }
 
 /* ---- Policies ---- */
@@ -214,7 +313,6 @@ static void limit_fill(struct conf_reader *r, const struct conf_path *path,
 		level.limit = plan.slots;
 		level.per = json_object_get(f->plan, "hold");
 	}
-	p->is_global = strcmp(policy_scope_names[f->scope], "global") == 0;
 	p->limit = level.limit > 0 ? (uint64_t)level.limit : 0;
 	if (json_is_string(level.per))
 		snprintf(p->per, sizeof p->per, "%s", json_string_value(level.per));
@@ -265,12 +363,13 @@ static void policies_read(struct conf_copier *c, const json_t *list, struct coor
 		conf_read(c->r, &path, json_array_get(list, i), &policy_table, &f);
 		if (f.name == NULL)
 			continue;
-		if (strcmp(policy_scope_names[f.scope], "global") == 0)
-			conf_fail(c->r, &path, "scope", CONF_AT_VALUE,
-				  "scope `global` is not available yet: `scope` must be `region` "
-				  "or `home`");
 		snprintf(p->name, sizeof p->name, "%s", f.name);
 		limit_fill(c->r, &path, &f, p);
+		if (strcmp(policy_scope_names[f.scope], "global") == 0)
+			global_fill(c->r, &path, &f, &conf->regions, p);
+		else if (f.global >= 0)
+			conf_fail(c->r, &path, "global", CONF_AT_KEY,
+				  "`global` goes with `scope` `global`");
 		weights_fill(c->r, &path, &f, p);
 		for (size_t j = 0; j < conf->n_policies; j++)
 			if (strcmp(conf->policies[j].name, p->name) == 0)
@@ -307,11 +406,10 @@ kova_status coord_conf_read_policies(const struct coord_conf *conf, const json_t
 	bool no_memory = policies == NULL;
 	size_t n = 0;
 
-	(void)conf;
 	for (size_t i = 0; !no_memory && i < json_array_size(list); i++) {
 		struct conf_reader r = {0};
 		struct conf_copier c = {.r = &r};
-		struct coord_conf one = {0};
+		struct coord_conf one = {.regions = conf->regions};
 		json_t *alone = json_pack("[O]", json_array_get(list, i));
 
 		no_memory = alone == NULL;
@@ -391,6 +489,20 @@ static char *host_name(struct conf_copier *c)
 	return conf_copy(c, name);
 }
 
+static void margin_check(struct conf_reader *r, const struct grant_fields *f, int64_t max_skew_ms)
+{
+	static const struct conf_path path = {.key = "grant"};
+	uint64_t least_us = allocator_least_margin_us((uint64_t)f->duration * 1000,
+						      (uint64_t)max_skew_ms * 1000);
+	unsigned long long least_ms = (least_us + 999) / 1000;
+
+	if ((uint64_t)f->margin * 1000 < least_us)
+		conf_fail(r, &path, "margin", CONF_AT_VALUE,
+			  "`margin` must be at least %llums: 2 × `clock.max_skew` + 1 %% of "
+			  "`duration`",
+			  least_ms);
+}
+
 static kova_status document_read(struct conf_reader *r, const struct conf_document *d, void *conf)
 {
 	struct coord_conf *ret_conf = conf;
@@ -399,14 +511,17 @@ static kova_status document_read(struct conf_reader *r, const struct conf_docume
 
 	conf_read(r, NULL, d->root, &coord_table, &f);
 	kafka_conf_check(r, &kafka_path, &f.kafka, json_object_get(d->root, "kafka") != NULL);
-	regions_check(r, f.regions);
+	coord_regions_read(&c, &f.regions, &ret_conf->regions);
+	margin_check(r, &f.grant, f.clock.max_skew);
 	ret_conf->node = f.node != NULL ? conf_copy(&c, f.node) : host_name(&c);
 	ret_conf->http = conf_copy(&c, f.http);
 	ret_conf->rollup_ms = (uint64_t)f.rollup;
+	ret_conf->grant_us = (uint64_t)f.grant.duration * 1000;
+	ret_conf->margin_us = (uint64_t)f.grant.margin * 1000;
 	ret_conf->max_skew_us = (uint64_t)f.clock.max_skew * 1000;
 	ret_conf->half_life_ms = (uint64_t)f.weights.half_life;
 	ret_conf->weigh_ms = (uint64_t)f.weights.every;
-	drift_conf_read(&c, &f.drift, f.regions, &ret_conf->drift);
+	drift_conf_read(&c, &f.drift, f.regions.regions, &ret_conf->drift);
 	kafka_conf_fill(&c, &kafka_path, &f.kafka, &ret_conf->kafka);
 	gossip_read(&c, &f, json_object_get(d->root, "gossip") != NULL, ret_conf);
 	policies_read(&c, f.policies, ret_conf);
@@ -434,6 +549,7 @@ void coord_conf_release(struct coord_conf *conf)
 	gossip_section_release(&conf->gossip);
 	json_decref(conf->policies_of_file);
 	free(conf->state_dir);
+	coord_regions_release(&conf->regions);
 	drift_conf_release(&conf->drift);
 	free(conf->node);
 	free(conf->http);

@@ -3,6 +3,7 @@
 
 #include <stdint.h>
 
+#include "coord_regions.h"
 #include "core/buf.h"
 #include "core/name.h"
 #include "core/status.h"
@@ -18,7 +19,13 @@ struct coord_policy {
 	char name[NAME_BYTES_MAX + 1];
 	uint64_t limit; /* of the policy, or of its first level; permits or slots at once */
 	char per[24];   /* a duration, or a calendar's unit */
+
 	bool is_global; /* each region has a ledger of its own usage */
+	/* Of a global one. */
+	enum share_kind kind;
+	uint32_t whole;     /* SHARE_RATE_WHOLE; the greatest limit of its levels */
+	uint64_t window_us; /* of SHARE_WINDOW: the longest of its levels */
+	bool loose;
 	/* By level: of an average key, where weights are those of history; 0: they are not. */
 	uint32_t weight[COORD_LEVELS_MAX];
 };
@@ -29,6 +36,8 @@ struct coord_conf {
 	char *http; /* "host:port" or "[v6]:port"; NULL: off */
 	struct kafka_conf kafka;
 	uint64_t rollup_ms;
+	struct coord_regions regions;
+	uint64_t grant_us, margin_us; /* D of a grant; how much longer it counts */
 	uint64_t max_skew_us;
 	struct gossip_section gossip;
 	char *state_dir;          /* NULL without gossip */

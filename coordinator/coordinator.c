@@ -81,6 +81,8 @@ static void warn_of_restart(const struct coord_conf *was, const struct coord_con
 		     {"gossip.listen", !same(was->gossip.listen, is->gossip.listen)},
 		     {"gossip.advertise", !same(was->gossip.advertise, is->gossip.advertise)},
 		     {"state_dir", !same(was->state_dir, is->state_dir)},
+		     {"regions", !coord_regions_are_alike(&was->regions, &is->regions)},
+		     {"grant", was->grant_us != is->grant_us || was->margin_us != is->margin_us},
 		     {"clock", was->max_skew_us != is->max_skew_us},
 		     {"drift", !drift_conf_is_same(&was->drift, &is->drift)}};
 
@@ -109,6 +111,7 @@ static void use_agreed(struct coordinator *c, struct coord_conf *conf)
 		pthread_mutex_lock(&c->share.lock);
 		conf->policies = policies;
 		conf->n_policies = n;
+		c->share.conf_number++;
 		pthread_mutex_unlock(&c->share.lock);
 		free(was);
 	}
@@ -140,6 +143,7 @@ static void reload(struct coordinator *c)
 		use_agreed(c, conf);
 	pthread_mutex_lock(&c->share.lock);
 	c->share.conf = c->conf = conf;
+	c->share.conf_number++;
 	pthread_mutex_unlock(&c->share.lock);
 	if (was != &c->first) {
 		coord_conf_release(was);

@@ -81,8 +81,21 @@ static void collect(struct metrics_writer *w, const void *data)
 		 "Records of usage that were read, repetitions included.", n->records},
 		{"kova_coordinator_malformed", METRIC_COUNTER,
 		 "Records that are none of kova.usage.v1, and were left out.", n->malformed},
+		{"kova_coordinator_foreign", METRIC_COUNTER,
+		 "Records of kova.usage.v1 by schemas that are not known here, which were left "
+		 "out.",
+		 n->foreign},
+		{"kova_coordinator_reports", METRIC_COUNTER,
+		 "Reports of regions on their shares that were read.", n->reports},
+		{"kova_coordinator_unshared", METRIC_COUNTER,
+		 "Of these: of policies that are not global here, or of regions that are none.",
+		 n->unshared},
+		{"kova_coordinator_grants", METRIC_COUNTER, "Grants that were committed.",
+		 n->grants},
 		{"kova_coordinator_transactions", METRIC_COUNTER,
 		 "Transactions that were committed.", n->transactions},
+		{"kova_coordinator_refused", METRIC_COUNTER,
+		 "Transactions that were not committed.", n->refused},
 		{"kova_coordinator_failures", METRIC_COUNTER,
 		 "Times that it gave up what was not committed, and began again.", n->failures},
 		{"kova_coordinator_rows", METRIC_COUNTER,
@@ -93,6 +106,8 @@ static void collect(struct metrics_writer *w, const void *data)
 		 "Partitions of kova.usage.v1 that this coordinator owns.", n->partitions},
 		{"kova_coordinator_keys", METRIC_GAUGE,
 		 "Key roots, by policy and region, whose usage it holds.", n->keys},
+		{"kova_coordinator_quotas", METRIC_GAUGE,
+		 "Key roots, by global policy, whose shares it grants.", n->quotas},
 	};
 
 	metrics_family(w, "kova_build", METRIC_INFO, NULL, "Which program this is.");

@@ -9,6 +9,9 @@
  *
  * The owner of partition 0 publishes the rows, of what all have told by their transactions.
  *
+ * Grants of global quotas leave first in each transaction. What regions have reported is decided upon every GRANT_NS: where no rollup
+ * is due, by a transaction of grants alone, with the offsets of the last, for what was counted since is not kept yet.
+ *
  * Any failure ends the session: abort, leave, forget everything; the next session begins with what was committed. Nothing is
  * repaired in place.
  */
@@ -18,12 +21,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <uv.h>
 
 #include "book.h"
+#include "client.h"
 #include "compacted.h"
 #include "coord_gossip.h"
 #include "drift_watch.h"
+#include "grants_topic.h"
 #include "history_record.h"
 #include "history_topic.h"
 #include "io/clock.h"
@@ -31,46 +37,52 @@
 #include "ledger_topic.h"
 #include "records.h"
 #include "rows.h"
+#include "txn.h"
 
 enum {
 	BATCH = 2048,
 	POLL_MS = 50,
+	GRANT_NS = 200000000,
 	CALL_MS = 10000,
 	COMMIT_MS = 10000,
-	INIT_MS = 2000,
-	RETRIES = 10,
-	FULL_MS = 10,
 	LATE_MS = 2000,      /* a record may come so late */
 	RETIRE_SLOTS = 4096, /* a partition and transaction */
 	RETIRE_DAYS = 8,     /* longer than kova.usage.v1 is retained */
 	HLC_MS_SHIFT = 11,
+	EPOCH_BITS = 53,
 };
 
 struct partition {
 	struct partition *next;
 	int32_t id;
 	int64_t offset;  /* the next record's */
+	int64_t kept;    /* likewise, of those whose counts are committed */
 	int64_t read_ms; /* when the last record was written */
 	struct book book;
+	struct grants grants;
 	struct histories histories;
 };
 
 struct session {
 	struct coord_share *share;
 	const struct coord_conf *conf;
-	rd_kafka_t *consumer, *producer;
+	rd_kafka_t *consumer;
+	struct txn txn;
 	rd_kafka_queue_t *queue;
 	struct partition *partitions; /* in no order */
 	size_t n_partitions;
-	struct rows *rows;     /* NULL: another coordinator publishes them */
-	int64_t from_ms;       /* since when the books differ from what was committed */
+	struct rows *rows; /* NULL: another coordinator publishes them */
+	struct global_terms terms;
+	uint64_t conf_number; /* of the configuration that these are of */
+	uint64_t now_us; /* by the steady clock, read after what is being read or decided upon */
+	int64_t from_ms; /* since when the books differ from what was committed */
 	uint64_t committed_ns; /* when the last transaction was */
 	int n_usage;           /* partitions of kova.usage.v1 */
 	uint64_t weigh_ns;     /* when weights are due */
 	struct buf weights; /* items that leave once this transaction is committed, a line each */
 	bool failed;
-	struct coord_numbers numbers;    /* published after each commit */
-	uint64_t n_rows, ledger_records; /* of this transaction */
+	struct coord_numbers numbers;            /* published after each commit */
+	uint64_t n_rows, ledger_records, grants; /* of this transaction */
 	rd_kafka_message_t *batch[BATCH];
 };
 
@@ -88,15 +100,38 @@ static void fail(struct session *s, const char *what, const char *why)
 static void publish_numbers(struct session *s)
 {
 	s->numbers.partitions = s->n_partitions;
-	s->numbers.keys = 0;
-	for (const struct partition *p = s->partitions; p != NULL; p = p->next)
+	s->numbers.keys = s->numbers.quotas = 0;
+	for (const struct partition *p = s->partitions; p != NULL; p = p->next) {
 		s->numbers.keys += p->book.n_quotas;
+		s->numbers.quotas += p->grants.n_quotas;
+	}
 	pthread_mutex_lock(&s->share->lock);
 	s->share->numbers = s->numbers;
 	pthread_mutex_unlock(&s->share->lock);
 }
 
 /* ---- Partitions ---- */
+
+/* Of no other ownership, and exact in a double. */
+static uint64_t epoch_new(void)
+{
+	uint64_t epoch = 0;
+
+	while (epoch == 0)
+		if (getrandom(&epoch, sizeof epoch, 0) != (ssize_t)sizeof epoch)
+			epoch = 0;
+		else
+			epoch >>= 64 - EPOCH_BITS;
+	return epoch;
+}
+
+/* What was granted before, by whomever. Only where no open transaction has offsets of the group's. */
+static bool take_over_grants(struct session *s, struct partition *p)
+{
+	grants_release(&p->grants);
+	grants_init(&p->grants, &s->terms, epoch_new());
+	return s->terms.n == 0 || grants_topic_read(s->conf, p->id, &p->grants, &s->share->stop);
+}
 
 static struct partition *partition_find(const struct session *s, int32_t id)
 {
@@ -115,15 +150,17 @@ static void partition_add(struct session *s, int32_t id, int64_t offset)
 		fail(s, "a partition can't be taken over", "out of memory");
 		return;
 	}
-	*p = (struct partition){.next = s->partitions, .id = id, .offset = offset};
+	*p = (struct partition){.next = s->partitions, .id = id, .offset = offset, .kept = offset};
 	s->partitions = p;
 	s->n_partitions++;
 	if (!ledger_topic_read(s->conf, id, &p->book, &s->share->stop) ||
-	    !history_topic_read(s->conf, id, &p->histories, &s->share->stop))
+	    !history_topic_read(s->conf, id, &p->histories, &s->share->stop) ||
+	    !take_over_grants(s, p))
 		s->failed = true;
-	log_event(LOG_INFO, "partition_assigned", "its ledger is read",
+	log_event(LOG_INFO, "partition_assigned", "its ledger and its grants are read",
 		  LOG_INT_FIELD("partition", id), LOG_INT_FIELD("offset", offset),
-		  LOG_INT_FIELD("keys", (int64_t)p->book.n_quotas));
+		  LOG_INT_FIELD("keys", (int64_t)p->book.n_quotas),
+		  LOG_INT_FIELD("quotas", (int64_t)p->grants.n_quotas));
 }
 
 static void partition_drop(struct session *s, int32_t id)
@@ -138,6 +175,7 @@ static void partition_drop(struct session *s, int32_t id)
 	*at = p->next;
 	s->n_partitions--;
 	book_release(&p->book);
+	grants_release(&p->grants);
 	histories_release(&p->histories);
 	free(p);
 }
@@ -156,103 +194,6 @@ static void rows_take(struct session *s, bool own)
 
 /* ---- A transaction ---- */
 
-/* Whether the call has succeeded; one that may be tried again is, some times. */
-static bool in_transaction(struct session *s, const char *what,
-			   rd_kafka_error_t *(*call)(struct session *s))
-{
-	rd_kafka_error_t *error = call(s);
-
-	for (int i = 0; error != NULL && rd_kafka_error_is_retriable(error) && i < RETRIES &&
-			!atomic_load(&s->share->stop);
-	     i++) {
-		rd_kafka_error_destroy(error);
-		error = call(s);
-	}
-	if (error == NULL)
-		return true;
-	fail(s, what, rd_kafka_error_string(error));
-	rd_kafka_error_destroy(error);
-	return false;
-}
-
-static rd_kafka_error_t *call_init(struct session *s)
-{
-	return rd_kafka_init_transactions(s->producer, INIT_MS);
-}
-
-static rd_kafka_error_t *call_begin(struct session *s)
-{
-	return rd_kafka_begin_transaction(s->producer);
-}
-
-/* Of every partition: a transaction without an offset would not be refused to one that is out of the group. */
-static rd_kafka_error_t *call_send_offsets(struct session *s)
-{
-	rd_kafka_consumer_group_metadata_t *group = rd_kafka_consumer_group_metadata(s->consumer);
-
-	/*
-	 * One that has just learned that it is out has the metadata of nobody, which brokers don't refuse. The library marks the assignment as
-	 * lost in the same step, so this comes after the metadata was read.
-	 */
-	if (rd_kafka_assignment_lost(s->consumer)) {
-		rd_kafka_consumer_group_metadata_destroy(group);
-		return rd_kafka_error_new(RD_KAFKA_RESP_ERR_UNKNOWN_MEMBER_ID,
-					  "the group goes on without this one");
-	}
-	rd_kafka_topic_partition_list_t *list =
-		rd_kafka_topic_partition_list_new((int)s->n_partitions);
-	rd_kafka_error_t *error;
-
-	for (const struct partition *p = s->partitions; p != NULL; p = p->next)
-		rd_kafka_topic_partition_list_add(list, USAGE_TOPIC, p->id)->offset = p->offset;
-	error = rd_kafka_send_offsets_to_transaction(s->producer, list, group, COMMIT_MS);
-	rd_kafka_topic_partition_list_destroy(list);
-	rd_kafka_consumer_group_metadata_destroy(group);
-	return error;
-}
-
-static rd_kafka_error_t *call_commit(struct session *s)
-{
-	return rd_kafka_commit_transaction(s->producer, COMMIT_MS);
-}
-
-/* Waits for room in the producer's queue. */
-static bool produce(struct session *s, const rd_kafka_vu_t *vus, size_t n)
-{
-	rd_kafka_error_t *error = rd_kafka_produceva(s->producer, vus, n);
-
-	for (int i = 0; error != NULL && i < COMMIT_MS / FULL_MS &&
-			rd_kafka_error_code(error) == RD_KAFKA_RESP_ERR__QUEUE_FULL;
-	     i++) {
-		rd_kafka_error_destroy(error);
-		rd_kafka_poll(s->producer, FULL_MS);
-		error = rd_kafka_produceva(s->producer, vus, n);
-	}
-	if (error == NULL)
-		return true;
-	fail(s, "a record can't be produced", rd_kafka_error_string(error));
-	rd_kafka_error_destroy(error);
-	return false;
-}
-
-static rd_kafka_vu_t vu_bytes(rd_kafka_vtype_t type, struct slice bytes)
-{
-	return (rd_kafka_vu_t){.vtype = type, .u.mem = {(void *)(uintptr_t)bytes.ptr, bytes.len}};
-}
-
-static rd_kafka_vu_t vu_topic(const char *topic)
-{
-	return (rd_kafka_vu_t){.vtype = RD_KAFKA_VTYPE_TOPIC, .u.cstr = topic};
-}
-
-static rd_kafka_vu_t vu_header(const char *name, const char *value)
-{
-	return (rd_kafka_vu_t){.vtype = RD_KAFKA_VTYPE_HEADER,
-			       .u.header = {name, value, (ssize_t)strlen(value)}};
-}
-
-static const rd_kafka_vu_t vu_copy = {.vtype = RD_KAFKA_VTYPE_MSGFLAGS, .u.i = RD_KAFKA_MSG_F_COPY};
-
 static bool keep_ledger(struct session *s, const struct partition *p, const struct book_quota *q,
 			struct buf *key_bytes, struct buf *value)
 {
@@ -265,16 +206,11 @@ static bool keep_ledger(struct session *s, const struct partition *p, const stru
 		fail(s, "a ledger can't be written", "out of memory");
 		return false;
 	}
-	const rd_kafka_vu_t vus[] = {
-		vu_topic(LEDGER_TOPIC),
-		{.vtype = RD_KAFKA_VTYPE_PARTITION, .u.i32 = p->id},
-		vu_bytes(RD_KAFKA_VTYPE_KEY, buf_slice(key_bytes)),
-		vu_bytes(RD_KAFKA_VTYPE_VALUE, buf_slice(value)),
-		vu_copy,
-	};
+	const struct txn_record record = {LEDGER_TOPIC, p->id, buf_slice(key_bytes),
+					  buf_slice(value), false};
 
 	s->ledger_records++;
-	return produce(s, vus, sizeof vus / sizeof vus[0]);
+	return txn_add(&s->txn, &record);
 }
 
 static bool keep_ledgers(struct session *s)
@@ -294,16 +230,9 @@ static bool keep_ledgers(struct session *s)
 static bool send_record(const char *topic, struct slice key, struct slice value, void *data)
 {
 	struct session *s = data;
-	const rd_kafka_vu_t vus[] = {
-		vu_topic(topic),
-		vu_bytes(RD_KAFKA_VTYPE_KEY, key),
-		vu_bytes(RD_KAFKA_VTYPE_VALUE, value),
-		vu_header("schema", topic),
-		vu_header("agent", s->conf->node),
-		vu_copy,
-	};
+	const struct txn_record record = {topic, RD_KAFKA_PARTITION_UA, key, value, true};
 
-	return produce(s, vus, sizeof vus / sizeof vus[0]);
+	return txn_add(&s->txn, &record);
 }
 
 /* What was used: to who publishes the rows, and, if that is this one, the rows. */
@@ -328,15 +257,9 @@ static bool publish_rows(struct session *s, int64_t to_ms)
 static bool send_to(int32_t id, const char *topic, struct slice key, struct slice value, void *data)
 {
 	struct session *s = data;
-	const rd_kafka_vu_t vus[] = {
-		vu_topic(topic),
-		{.vtype = RD_KAFKA_VTYPE_PARTITION, .u.i32 = id},
-		vu_bytes(RD_KAFKA_VTYPE_KEY, key),
-		vu_bytes(RD_KAFKA_VTYPE_VALUE, value),
-		vu_copy,
-	};
+	const struct txn_record record = {topic, id, key, value, false};
 
-	return produce(s, vus, sizeof vus / sizeof vus[0]);
+	return txn_add(&s->txn, &record);
 }
 
 /* Weights, where they are due, and what they come from. */
@@ -367,26 +290,88 @@ static void publish_weights(struct session *s)
 		coord_publish_weights(s->share, slice_cut(&rest, '\n'));
 }
 
-static void commit(struct session *s)
-{
-	int64_t to_ms = now_ms();
-	uint64_t before = (uint64_t)(to_ms - (int64_t)RETIRE_DAYS * 24 * 3600 * 1000)
-			  << HLC_MS_SHIFT;
+struct granting {
+	struct session *session;
+	int32_t partition;
+	struct buf key, value;
+};
 
-	if (s->n_partitions == 0 || s->failed)
-		return;
-	s->n_rows = s->ledger_records = 0;
-	for (struct partition *p = s->partitions; p != NULL; p = p->next)
-		book_retire(&p->book, RETIRE_SLOTS, before);
-	if (!in_transaction(s, "no transaction can be begun", call_begin) || !keep_ledgers(s) ||
-	    !keep_histories(s) || !publish_rows(s, to_ms) ||
-	    !coord_events_send(&s->share->events, s->conf->node, send_record, s) ||
-	    !in_transaction(s, "the offsets were refused", call_send_offsets) ||
-	    !in_transaction(s, "the transaction was not committed", call_commit))
-		return;
+static bool give_grant(const struct share_quota *quota, const struct share_grant *grant, void *data)
+{
+	struct granting *g = data;
+	const struct book_key key = {quota->policy, quota->region, quota->root, false};
+
+	buf_clear(&g->key);
+	buf_clear(&g->value);
+	ledger_key_write(&key, &g->key);
+	share_grant_write(quota, grant, &g->value);
+	if (buf_failed(&g->key) || buf_failed(&g->value)) {
+		fail(g->session, "a grant can't be written", "out of memory");
+		return false;
+	}
+	const struct txn_record record = {SHARE_GRANTS_TOPIC, g->partition, buf_slice(&g->key),
+					  buf_slice(&g->value), true};
+
+	g->session->grants++;
+	return txn_begin(&g->session->txn) && txn_add(&g->session->txn, &record);
+}
+
+/* What is decided counts, whatever becomes of the transaction. */
+static bool grant(struct session *s)
+{
+	bool ok = true;
+
+	s->now_us = clock_read().boot_us;
+	for (struct partition *p = s->partitions; ok && p != NULL; p = p->next) {
+		struct granting g = {.session = s, .partition = p->id};
+
+		ok = grants_decide(&p->grants, s->now_us, give_grant, &g);
+		buf_release(&g.key);
+		buf_release(&g.value);
+	}
+	return ok;
+}
+
+/* Of every partition: up to what is kept by this transaction, or was by one before. */
+static rd_kafka_topic_partition_list_t *offsets_of(const struct session *s, bool whole)
+{
+	rd_kafka_topic_partition_list_t *list =
+		rd_kafka_topic_partition_list_new((int)s->n_partitions);
+
+	for (const struct partition *p = s->partitions; p != NULL; p = p->next)
+		rd_kafka_topic_partition_list_add(list, USAGE_TOPIC, p->id)->offset =
+			whole ? p->offset : p->kept;
+	return list;
+}
+
+/* Grants, then (in a whole one) ledgers and rows, then the offsets, then the commit. */
+static bool transact(struct session *s, bool whole, int64_t to_ms)
+{
+	rd_kafka_topic_partition_list_t *offsets;
+	bool ok;
+
+	s->n_rows = s->ledger_records = s->grants = 0;
+	if (!grant(s))
+		return false;
+	if (whole && !(txn_begin(&s->txn) && keep_ledgers(s) && keep_histories(s) &&
+		       publish_rows(s, to_ms) &&
+		       coord_events_send(&s->share->events, s->conf->node, send_record, s)))
+		return false;
+	if (!s->txn.is_begun)
+		return true;
+	offsets = offsets_of(s, whole);
+	ok = txn_commit(&s->txn, s->consumer, offsets);
+	rd_kafka_topic_partition_list_destroy(offsets);
+	s->numbers.transactions += ok;
+	return ok;
+}
+
+static void settle(struct session *s, int64_t to_ms)
+{
 	for (struct partition *p = s->partitions; p != NULL; p = p->next) {
 		book_settle(&p->book);
 		histories_settle(&p->histories);
+		p->kept = p->offset;
 	}
 	publish_weights(s);
 	if (s->rows != NULL)
@@ -394,9 +379,29 @@ static void commit(struct session *s)
 	coord_events_settle(&s->share->events);
 	s->committed_ns = uv_hrtime();
 	s->from_ms = to_ms;
-	s->numbers.transactions++;
+}
+
+static void commit(struct session *s, bool whole)
+{
+	int64_t to_ms = now_ms();
+	uint64_t before = (uint64_t)(to_ms - (int64_t)RETIRE_DAYS * 24 * 3600 * 1000)
+			  << HLC_MS_SHIFT;
+
+	if (s->n_partitions == 0 || s->failed)
+		return;
+	if (whole)
+		for (struct partition *p = s->partitions; p != NULL; p = p->next)
+			book_retire(&p->book, RETIRE_SLOTS, before);
+	if (!transact(s, whole, to_ms)) {
+		s->failed = true;
+		s->numbers.refused++;
+		return;
+	}
+	if (whole)
+		settle(s, to_ms);
 	s->numbers.rows += s->n_rows;
 	s->numbers.ledger_records += s->ledger_records;
+	s->numbers.grants += s->grants;
 	publish_numbers(s);
 }
 
@@ -438,7 +443,10 @@ static bool incremental(struct session *s, rd_kafka_error_t *error)
 static void on_assigned(struct session *s, rd_kafka_topic_partition_list_t *list)
 {
 	if (list->cnt > 0 && !s->failed && ledger_topic_ensure(s->consumer) &&
-	    rows_ensure(s->consumer) && history_topic_ensure(s->consumer) && find_offsets(s, list))
+	    rows_ensure(s->consumer) && history_topic_ensure(s->consumer) &&
+	    compacted_ensure(s->consumer, SHARE_GRANTS_TOPIC,
+			     compacted_partitions(s->consumer, USAGE_TOPIC)) &&
+	    find_offsets(s, list))
 		for (int i = 0; i < list->cnt && !s->failed; i++)
 			partition_add(s, list->elems[i].partition, list->elems[i].offset);
 	else if (list->cnt > 0)
@@ -459,7 +467,7 @@ static void on_revoked(struct session *s, rd_kafka_topic_partition_list_t *list)
 			LOG_WARN, "partitions_lost",
 			"the group went on without this one: what was not committed is forgotten");
 	else
-		commit(s);
+		commit(s, true);
 	for (int i = 0; i < list->cnt; i++)
 		partition_drop(s, list->elems[i].partition);
 	rows_take(s, partition_find(s, ROWS_PARTITION) != NULL && !s->failed);
@@ -481,6 +489,28 @@ static void on_rebalance(rd_kafka_t *consumer, rd_kafka_resp_err_t error,
 }
 
 /* ---- Reading ---- */
+
+enum schema { SCHEMA_USAGE, SCHEMA_SHARE, SCHEMA_CHILDREN, SCHEMA_OTHER };
+
+/* By its header; a record without one is usage. */
+static enum schema schema_of(const rd_kafka_message_t *m)
+{
+	rd_kafka_headers_t *headers;
+	struct slice schema;
+	const void *value;
+	size_t size;
+
+	if (rd_kafka_message_headers(m, &headers) != RD_KAFKA_RESP_ERR_NO_ERROR ||
+	    rd_kafka_header_get_last(headers, "schema", &value, &size) !=
+		    RD_KAFKA_RESP_ERR_NO_ERROR)
+		return SCHEMA_USAGE;
+	schema = (struct slice){value, size};
+	if (slice_equal(schema, SLICE(USAGE_TOPIC)))
+		return SCHEMA_USAGE;
+	if (slice_equal(schema, SLICE(CHILDREN_SCHEMA)))
+		return SCHEMA_CHILDREN;
+	return slice_equal(schema, SLICE(SHARE_REPORT_SCHEMA)) ? SCHEMA_SHARE : SCHEMA_OTHER;
+}
 
 static kova_status read_usage(struct partition *p, struct slice value)
 {
@@ -506,23 +536,43 @@ static kova_status read_child(struct session *s, struct partition *p, struct sli
 	return status;
 }
 
-/* What the record is; without a header it is usage. */
-static bool has_schema(const rd_kafka_message_t *m, const char *schema)
+/* Of a policy or region that is none here: its share stays its floor. */
+static kova_status read_report(struct session *s, struct partition *p, struct slice value)
 {
-	rd_kafka_headers_t *headers;
-	const void *value;
-	size_t len;
+	struct share_report_message m;
+	kova_status status = share_report_parse(value, &m);
 
-	return rd_kafka_message_headers(m, &headers) == RD_KAFKA_RESP_ERR_NO_ERROR &&
-	       rd_kafka_header_get_last(headers, "schema", &value, &len) ==
-		       RD_KAFKA_RESP_ERR_NO_ERROR &&
-	       slice_equal((struct slice){value, len}, slice_of(schema));
+	if (status != KOVA_OK)
+		return status;
+	s->numbers.reports++;
+	status = grants_report(&p->grants, &m.quota, &m.report, s->now_us);
+	share_report_release(&m);
+	if (status != KOVA_ENOTFOUND)
+		return status;
+	s->numbers.unshared++;
+	return KOVA_OK;
+}
+
+static kova_status read_value(struct session *s, struct partition *p, const rd_kafka_message_t *m)
+{
+	const struct slice value = {m->payload, m->len};
+
+	switch (schema_of(m)) {
+	case SCHEMA_USAGE:
+		return read_usage(p, value);
+	case SCHEMA_CHILDREN:
+		return read_child(s, p, value);
+	case SCHEMA_SHARE:
+		return read_report(s, p, value);
+	default:
+		s->numbers.foreign++;
+		return KOVA_OK;
+	}
 }
 
 static void read_message(struct session *s, const rd_kafka_message_t *m)
 {
 	struct partition *p = partition_find(s, m->partition);
-	const struct slice value = {m->payload, m->len};
 	kova_status status;
 
 	if (p == NULL || m->offset < p->offset)
@@ -530,7 +580,7 @@ static void read_message(struct session *s, const rd_kafka_message_t *m)
 	p->offset = m->offset + 1;
 	p->read_ms = rd_kafka_message_timestamp(m, NULL);
 	s->numbers.records++;
-	status = has_schema(m, CHILDREN_SCHEMA) ? read_child(s, p, value) : read_usage(p, value);
+	status = read_value(s, p, m);
 	if (status == KOVA_EPROTO) {
 		s->numbers.malformed++;
 		log_event(LOG_WARN, "malformed", "a record is not of " USAGE_TOPIC,
@@ -556,6 +606,7 @@ static void read_batch(struct session *s)
 {
 	ssize_t n = rd_kafka_consume_batch_queue(s->queue, POLL_MS, s->batch, BATCH);
 
+	s->now_us = clock_read().boot_us;
 	for (ssize_t i = 0; i < n; i++) {
 		if (s->batch[i]->err != RD_KAFKA_RESP_ERR_NO_ERROR)
 			on_message_error(s, s->batch[i]);
@@ -629,55 +680,15 @@ static void look_up(struct drift_query *q, void *data)
 
 /* ---- Beginning and ending ---- */
 
-struct setting {
-	const char *name, *value;
-};
-
-/* A client of the settings; NULL: it can't be. Takes `c`. */
-static rd_kafka_t *client_new(struct session *s, rd_kafka_type_t type, rd_kafka_conf_t *c,
-			      const struct setting *settings, size_t n, struct buf *error)
+static void prepare(rd_kafka_conf_t *c, void *data)
 {
-	rd_kafka_t *client = NULL;
-	char why[256] = "";
-	bool ok = c != NULL;
-
-	for (size_t i = 0; ok && i < n; i++)
-		ok = kafka_conf_set(c, settings[i].name, settings[i].value, error);
-	if (ok)
-		client = rd_kafka_new(type, c, why, sizeof why);
-	if (client != NULL)
-		return client;
-	if (c != NULL)
-		rd_kafka_conf_destroy(c);
-	buf_add(error, "", 1);
-	fail(s, "there can be no client",
-	     ok                  ? why
-	     : buf_failed(error) ? "out of memory"
-				 : error->ptr);
-	return NULL;
-}
-
-static rd_kafka_t *producer_new(struct session *s)
-{
-	char id[sizeof "kova-coordinator." + NAME_BYTES_MAX];
-	const struct setting settings[] = {
-		{"transactional.id", id},          {"transaction.timeout.ms", "30000"},
-		{"compression.codec", "lz4"},      {"queue.buffering.max.messages", "200000"},
-		{"log.connection.close", "false"}, {"reconnect.backoff.max.ms", "1000"},
-	};
-	struct buf error = {0};
-
-	snprintf(id, sizeof id, "kova-coordinator.%s", s->conf->node);
-	rd_kafka_t *client = client_new(s, RD_KAFKA_PRODUCER,
-					kafka_conf_client(&s->conf->kafka, s->conf->node, &error),
-					settings, sizeof settings / sizeof settings[0], &error);
-	buf_release(&error);
-	return client;
+	rd_kafka_conf_set_rebalance_cb(c, on_rebalance);
+	rd_kafka_conf_set_opaque(c, data);
 }
 
 static rd_kafka_t *consumer_new(struct session *s)
 {
-	static const struct setting settings[] = {
+	static const struct client_setting settings[] = {
 		{"group.id", "kova-coordinator"},
 		{"partition.assignment.strategy", "cooperative-sticky"},
 		{"enable.auto.commit", "false"},
@@ -689,18 +700,9 @@ static rd_kafka_t *consumer_new(struct session *s)
 		{"log.connection.close", "false"},
 		{"reconnect.backoff.max.ms", "1000"},
 	};
-	struct buf error = {0};
-	rd_kafka_conf_t *c = kafka_conf_client(&s->conf->kafka, s->conf->node, &error);
 
-	if (c != NULL) {
-		rd_kafka_conf_set_rebalance_cb(c, on_rebalance);
-		rd_kafka_conf_set_opaque(c, s);
-	}
-	rd_kafka_t *client = client_new(s, RD_KAFKA_CONSUMER, c, settings,
-					sizeof settings / sizeof settings[0], &error);
-
-	buf_release(&error);
-	return client;
+	return client_new(s->conf, RD_KAFKA_CONSUMER, settings,
+			  sizeof settings / sizeof settings[0], prepare, s);
 }
 
 static void join(struct session *s)
@@ -717,39 +719,82 @@ static void join(struct session *s)
 	rd_kafka_topic_partition_list_destroy(topics);
 }
 
+/* The policies of now. */
+static bool terms_read(struct session *s, struct global_terms *ret_terms)
+{
+	kova_status status;
+
+	pthread_mutex_lock(&s->share->lock);
+	s->conf_number = s->share->conf_number;
+	status = global_terms_copy(s->share->conf, s->conf, ret_terms);
+	pthread_mutex_unlock(&s->share->lock);
+	if (status != KOVA_OK)
+		fail(s, "the policies can't be read", kova_status_text(status));
+	return status == KOVA_OK;
+}
+
+static bool conf_is_another(const struct session *s)
+{
+	pthread_mutex_lock(&s->share->lock);
+	bool another = s->conf_number != s->share->conf_number;
+
+	pthread_mutex_unlock(&s->share->lock);
+	return another;
+}
+
+/*
+ * Where global policies have changed, their shares are what one would find that takes over now. Whatever was granted has been
+ * committed or has ended the session.
+ */
+static void follow_conf(struct session *s)
+{
+	struct global_terms terms, was = s->terms;
+
+	if (s->failed || !conf_is_another(s) || !terms_read(s, &terms))
+		return;
+	if (global_terms_are_alike(&terms, &was)) {
+		global_terms_release(&terms);
+		return;
+	}
+	s->terms = terms;
+	for (struct partition *p = s->partitions; p != NULL; p = p->next)
+		s->failed = s->failed || !take_over_grants(s, p);
+	global_terms_release(&was);
+}
+
 static void work(struct session *s)
 {
 	uint64_t every_ns = s->conf->rollup_ms * 1000000, due_ns = uv_hrtime() + every_ns;
+	uint64_t grants_due_ns = uv_hrtime() + GRANT_NS;
 
 	s->from_ms = now_ms();
 	while (!s->failed && !atomic_load(&s->share->stop)) {
 		read_batch(s);
 		drift_watch_answer(s->share->drift, look_up, s);
-		if (uv_hrtime() < due_ns)
+		bool whole = uv_hrtime() >= due_ns;
+
+		if (!whole && uv_hrtime() < grants_due_ns)
 			continue;
-		commit(s);
-		due_ns = uv_hrtime() + every_ns;
+		follow_conf(s);
+		commit(s, whole);
+		grants_due_ns = uv_hrtime() + GRANT_NS;
+		if (whole)
+			due_ns = uv_hrtime() + every_ns;
 	}
-	commit(s);
+	commit(s, true);
 }
 
 static void leave(struct session *s)
 {
-	rd_kafka_error_t *error;
-
-	if (s->failed && s->producer != NULL) {
-		error = rd_kafka_abort_transaction(s->producer, CALL_MS);
-		if (error != NULL) /* there is none, or it is refused: that is as good */
-			rd_kafka_error_destroy(error);
-	}
+	if (s->failed)
+		txn_abort(&s->txn);
 	if (s->consumer != NULL) {
 		rd_kafka_consumer_close(s->consumer);
 		if (s->queue != NULL)
 			rd_kafka_queue_destroy(s->queue);
 		rd_kafka_destroy(s->consumer);
 	}
-	if (s->producer != NULL)
-		rd_kafka_destroy(s->producer);
+	txn_close(&s->txn);
 	while (s->partitions != NULL)
 		partition_drop(s, s->partitions->id);
 	rows_take(s, false);
@@ -757,6 +802,18 @@ static void leave(struct session *s)
 	s->numbers.joined = false;
 	s->numbers.failures += s->failed;
 	publish_numbers(s);
+}
+
+/* Transactions first: they wait for those of one before of the same name. */
+static void begin(struct session *s)
+{
+	s->failed = !terms_read(s, &s->terms) || !txn_open(&s->txn, s->conf, &s->share->stop);
+	if (s->failed)
+		return;
+	s->consumer = consumer_new(s);
+	s->failed = s->consumer == NULL;
+	if (!s->failed)
+		join(s);
 }
 
 bool session_run(struct coord_share *share)
@@ -771,15 +828,12 @@ bool session_run(struct coord_share *share)
 	pthread_mutex_lock(&share->lock);
 	s->numbers = share->numbers;
 	pthread_mutex_unlock(&share->lock);
-	s->producer = producer_new(s);
-	if (s->producer != NULL)
-		s->consumer = consumer_new(s);
-	if (s->consumer != NULL && in_transaction(s, "transactions can't be had", call_init))
-		join(s);
+	begin(s);
 	if (!s->failed)
 		work(s);
 	leave(s);
 	stopped = atomic_load(&share->stop);
+	global_terms_release(&s->terms);
 	free(s);
 	return stopped;
 }

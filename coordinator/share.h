@@ -12,7 +12,8 @@
 
 struct coord_numbers {
 	uint64_t records, malformed, transactions, failures, rows, ledger_records;
-	uint64_t keys, partitions;
+	uint64_t foreign, reports, unshared, grants, refused;
+	uint64_t keys, partitions, quotas;
 	bool joined; /* it is in the group, and what it owns is rebuilt */
 };
 
@@ -20,6 +21,7 @@ struct coord_share {
 	pthread_mutex_t lock;
 	const struct coord_conf *first; /* of the start: node, Kafka, interval */
 	const struct coord_conf *conf;  /* under the lock: the policies in force; the loop's */
+	uint64_t conf_number;           /* under the lock: grows when other policies are in force */
 	struct coord_numbers numbers;   /* under the lock; the thread's */
 	struct coord_gossip *gossip;    /* the loop's, set before the thread begins; NULL: none */
 	struct coord_events events;

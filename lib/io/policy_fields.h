@@ -76,3 +76,5 @@ extern const struct conf_table policy_table, level_table, plan_table, lease_tabl
 /* NULL-terminated, by enum algorithm; by policy_fields.scope. */
 extern const char *const policy_algorithm_names[];
 extern const char *const policy_scope_names[];
+
+enum { POLICY_STRICT, POLICY_LOOSE }; /* policy_fields.global */

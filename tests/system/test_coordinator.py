@@ -89,9 +89,9 @@ class Program(harness.Case):
     def test_check_config(self):
         good = {"node": "c", "kafka": {"bootstrap": "localhost:9092"}}
         self.assertEqual(self.run_it("--check-config", config=good).returncode, 0)
-        for change, said in (({"grant": {"duration": "5s"}}, "not available yet"), ({"rolup": "1s"}, "rollup"),
+        for change, said in (({"grant": {"margin": "500ms"}}, "at least 550ms"), ({"rolup": "1s"}, "rollup"),
                              ({"rollup": "1ms"}, "100ms"), ({"kafka": {}}, "bootstrap"),
-                             ({"policies": [{"name": "p", "limit": 1, "per": "1s", "scope": "global"}]}, "available")):
+                             ({"policies": [{"name": "p", "limit": 1, "per": "1s", "scope": "global"}]}, "needs `regions`")):
             done = self.run_it("--check-config", config={**good, **change})
             self.assertEqual(done.returncode, 1)
             self.assertRegex(done.stderr, rf"c\.json:\d+:\d+: .*{said}")

@@ -1,0 +1,180 @@
+/* The allocators of a partition: who is told what, which of them have news, and what one that takes over is told. */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "grants.h"
+
+#define SECOND UINT64_C(1000000)
+
+static struct global_terms terms_new(unsigned n_policies)
+{
+	struct global_terms t = {.n_regions = 2, .n = n_policies};
+
+	t.policies = calloc(n_policies, sizeof *t.policies);
+	strcpy(t.region[0].name, "eu");
+	strcpy(t.region[1].name, "us");
+	for (unsigned i = 0; i < n_policies; i++) {
+		snprintf(t.policies[i].name, sizeof t.policies[i].name, "p%u", i);
+		t.policies[i].terms = (struct allocator_terms){
+			.kind = SHARE_RATE,
+			.n_regions = 2,
+			.whole = 1000,
+			.duration_us = 5 * SECOND,
+			.margin_us = 600000,
+			.max_skew_us = 250000,
+			.floors = 1,
+			.region = {{100, 100, 1}, {100, 100, 1}},
+		};
+	}
+	return t;
+}
+
+static struct share_quota quota(const char *region, const char *policy, const char *root)
+{
+	return (struct share_quota){slice_of(region), slice_of(policy), slice_of(root)};
+}
+
+static kova_status report(struct grants *g, struct share_quota q, uint64_t t0_us, uint32_t demand,
+			  uint64_t now_us)
+{
+	const struct share_report r = {.clock = 1, .t0_us = t0_us, .whole = 1000, .demand = demand};
+
+	return grants_report(g, &q, &r, now_us);
+}
+
+/* The grants as they came. */
+struct given {
+	struct {
+		char name[200];
+		struct share_grant grant;
+	} grant[64];
+	unsigned n, most;
+};
+
+static bool give(const struct share_quota *q, const struct share_grant *grant, void *data)
+{
+	struct given *g = data;
+
+	snprintf(g->grant[g->n].name, sizeof g->grant[g->n].name, "%.*s/%.*s/%.*s",
+		 (int)q->policy.len, q->policy.ptr, (int)q->root.len, q->root.ptr,
+		 (int)q->region.len, q->region.ptr);
+	g->grant[g->n++].grant = *grant;
+	return g->n < g->most;
+}
+
+static const struct share_grant *given_to(const struct given *g, const char *name)
+{
+	for (unsigned i = g->n; i-- > 0;)
+		if (strcmp(g->grant[i].name, name) == 0)
+			return &g->grant[i].grant;
+	return NULL;
+}
+
+Test(grants, each_quota_is_shared_by_itself)
+{
+	struct global_terms t = terms_new(2);
+	struct given got = {.most = 64};
+	struct grants g;
+
+	grants_init(&g, &t, 5);
+	cr_assert_eq(report(&g, quota("eu", "p0", "a"), 1, 2000, SECOND), KOVA_OK);
+	cr_assert_eq(report(&g, quota("us", "p0", "b"), 1, 2000, SECOND), KOVA_OK);
+	cr_assert_eq(report(&g, quota("us", "p1", "a"), 1, 2000, SECOND), KOVA_OK);
+	cr_expect_eq(report(&g, quota("us", "p2", "a"), 1, 2000, SECOND), KOVA_ENOTFOUND);
+	cr_expect_eq(report(&g, quota("ap", "p0", "a"), 1, 2000, SECOND), KOVA_ENOTFOUND);
+	cr_expect_eq(g.n_quotas, 3);
+	cr_assert(grants_decide(&g, SECOND, give, &got));
+	cr_assert_eq(got.n, 3);
+	cr_expect_eq(given_to(&got, "p0/a/eu")->parts, 900);
+	cr_expect_eq(given_to(&got, "p0/b/us")->parts, 900);
+	cr_expect_eq(given_to(&got, "p1/a/us")->parts, 900);
+	cr_expect_eq(given_to(&got, "p1/a/us")->epoch, 5);
+	cr_assert(grants_decide(&g, 9 * SECOND, give, &got));
+	cr_expect_eq(got.n, 3, "nothing is new");
+	grants_release(&g);
+	global_terms_release(&t);
+}
+
+Test(grants, a_thousand_quotas_are_found_again)
+{
+	struct global_terms t = terms_new(3);
+	struct given got = {.most = 1};
+	struct grants g;
+	char root[16], policy[8];
+
+	grants_init(&g, &t, 5);
+	for (unsigned round = 1; round <= 2; round++)
+		for (unsigned i = 0; i < 3000; i++) {
+			snprintf(root, sizeof root, "r%u", i / 3);
+			snprintf(policy, sizeof policy, "p%u", i % 3);
+			cr_assert_eq(report(&g, quota("eu", policy, root), round, 500, SECOND),
+				     KOVA_OK);
+		}
+	cr_expect_eq(g.n_quotas, 3000);
+	cr_expect_not(grants_decide(&g, SECOND, give, &got), "that was enough");
+	grants_release(&g);
+	global_terms_release(&t);
+}
+
+static struct share_grant before(uint32_t parts)
+{
+	return (struct share_grant){.seq = 9,
+				    .clock = 1,
+				    .t0_us = 1,
+				    .duration_us = 5 * SECOND,
+				    .whole = 1000,
+				    .parts = parts,
+				    .floor = 100,
+				    .floors = 1,
+				    .epoch = 4};
+}
+
+Test(grants, who_takes_over_counts_what_was_granted)
+{
+	struct global_terms t = terms_new(1);
+	const struct share_grant first = before(300), newest = before(700);
+	const struct share_quota eu = quota("eu", "p0", "a"), other = quota("eu", "q", "a");
+	struct given got = {.most = 64};
+	struct grants g;
+
+	grants_init(&g, &t, 5);
+	cr_assert_eq(grants_restore(&g, &eu, &first, SECOND), KOVA_OK);
+	cr_assert_eq(grants_restore(&g, &eu, &newest, SECOND), KOVA_OK);
+	cr_expect_eq(grants_restore(&g, &other, &newest, SECOND), KOVA_ENOTFOUND);
+	cr_assert_eq(report(&g, quota("us", "p0", "a"), 1, 2000, SECOND), KOVA_OK);
+	cr_assert(grants_decide(&g, SECOND, give, &got));
+	cr_assert_eq(got.n, 1);
+	cr_expect_eq(got.grant[0].grant.parts, 300);
+	grants_release(&g);
+	global_terms_release(&t);
+}
+
+Test(grants, what_a_region_has_that_is_none_any_more_is_waited_for)
+{
+	struct global_terms t = terms_new(1);
+	const struct share_grant grant = before(700);
+	const struct share_quota gone = quota("gone", "p0", "a");
+	struct given got = {.most = 64};
+	struct grants g;
+
+	grants_init(&g, &t, 5);
+	cr_assert_eq(grants_restore(&g, &gone, &grant, SECOND), KOVA_OK);
+	cr_assert_eq(report(&g, quota("us", "p0", "b"), 1, 2000, SECOND), KOVA_OK);
+	cr_assert(grants_decide(&g, 6 * SECOND, give, &got));
+	cr_expect_eq(got.n, 0);
+	cr_assert(grants_decide(&g, 8 * SECOND, give, &got));
+	cr_expect_eq(got.n, 1);
+	grants_release(&g);
+	strcpy(t.region[1].name, "gone");
+	t.region[1].is_dead = true;
+	grants_init(&g, &t, 6);
+	cr_assert_eq(grants_restore(&g, &gone, &grant, SECOND), KOVA_OK);
+	cr_expect_eq(report(&g, gone, 2, 2000, SECOND), KOVA_ENOTFOUND);
+	cr_assert_eq(report(&g, quota("eu", "p0", "a"), 1, 2000, SECOND), KOVA_OK);
+	cr_assert(grants_decide(&g, SECOND, give, &got));
+	cr_assert_eq(got.n, 2);
+	cr_expect_eq(got.grant[1].grant.parts, 900, "the operator's word: it has nothing");
+	grants_release(&g);
+	global_terms_release(&t);
+}
