@@ -245,13 +245,27 @@ kova_status book_restore(struct book *b, const struct book_key *key, struct usag
 	return KOVA_OK;
 }
 
+kova_status book_set_shares(struct book *b, struct slice policy, struct slice region,
+			    struct share_sum shares)
+{
+	const struct book_key key = {policy, region, {NULL, 0}, false};
+	uint32_t series;
+
+	if (series_find(b, &key, &series) != KOVA_OK)
+		return KOVA_ENOMEM;
+	b->series[series].shares = shares;
+	return KOVA_OK;
+}
+
 void book_settle(struct book *b)
 {
 	for (struct book_quota *q = b->changed; q != NULL; q = q->next_changed)
 		q->changed = false;
 	b->changed = NULL;
-	for (size_t i = 0; i < b->n_series; i++)
+	for (size_t i = 0; i < b->n_series; i++) {
 		b->series[i].told = b->series[i].total;
+		b->series[i].shares_told = b->series[i].shares;
+	}
 }
 
 void book_retire(struct book *b, size_t n, uint64_t before_hlc)

@@ -7,6 +7,7 @@
 #include "core/bytes.h"
 #include "core/name.h"
 #include "core/usage_ledger.h"
+#include "sums.h"
 
 enum { BOOK_ROOT_MAX = 1024 };
 
@@ -20,6 +21,7 @@ struct book_series {
 	char policy[NAME_BYTES_MAX + 1], region[NAME_BYTES_MAX + 1];
 	struct usage_counts total;
 	struct usage_counts told; /* of that: to who publishes the rows (rows.h) */
+	struct share_sum shares, shares_told;
 };
 
 struct book_quota {
@@ -61,6 +63,10 @@ struct usage_counts book_used(const struct book *b, struct slice policy, struct 
 			      const char *region);
 
 struct book_key book_key_of(const struct book *b, const struct book_quota *q);
+
+/* What a region has of a global policy's quotas, and is to be told. KOVA_ENOMEM: nothing is changed. */
+KOVA_MUST_CHECK kova_status book_set_shares(struct book *b, struct slice policy,
+					    struct slice region, struct share_sum shares);
 
 /* The changed ledgers were kept and the sums told. */
 void book_settle(struct book *b);

@@ -264,6 +264,7 @@ static kova_status run(struct coordinator *c)
 	uv_run(&c->loop, UV_RUN_DEFAULT);
 	uv_loop_close(&c->loop);
 	pthread_mutex_destroy(&c->share.lock);
+	free(c->share.shares);
 	coord_events_release(&c->share.events);
 	if (status == KOVA_OK)
 		log_event(LOG_INFO, "ended", "all of it is committed, or will be read again");

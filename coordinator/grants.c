@@ -6,11 +6,28 @@
 
 #include "core/hash.h"
 
-enum { SLOTS_MIN = 64 };
+enum { SLOTS_MIN = 64, PPM = 1000000 };
 
-void grants_init(struct grants *g, const struct global_terms *terms, uint64_t epoch)
+/* `rest`: the allocator of so many regions as there are, then the root. */
+struct grants_quota {
+	struct grants_quota *next_news;
+	uint32_t policy; /* index of the terms' */
+	uint16_t root_len;
+	bool is_news; /* a report came since it was last decided upon */
+	_Alignas(8) unsigned char rest[];
+};
+
+kova_status grants_init(struct grants *g, const struct global_terms *terms, uint64_t epoch,
+			uint64_t now_us)
 {
-	*g = (struct grants){.terms = terms, .epoch = epoch};
+	*g = (struct grants){
+		.terms = terms,
+		.epoch = epoch,
+		.base_us = now_us - 1,
+		.sums = calloc(terms->n + 1, sizeof *g->sums),
+		.next_sums = calloc(terms->n + 1, sizeof *g->next_sums),
+	};
+	return g->sums != NULL && g->next_sums != NULL ? KOVA_OK : KOVA_ENOMEM;
 }
 
 void grants_release(struct grants *g)
@@ -18,24 +35,47 @@ void grants_release(struct grants *g)
 	for (size_t i = 0; i < g->n_slots; i++)
 		free(g->quotas[i]);
 	free(g->quotas);
+	free(g->sums);
+	free(g->next_sums);
 	*g = (struct grants){0};
+}
+
+/* The allocators' clock begins with the ownership. */
+static uint64_t own_us(const struct grants *g, uint64_t now_us)
+{
+	return now_us > g->base_us ? now_us - g->base_us : 1;
+}
+
+static struct allocator *allocator_of(struct grants_quota *q)
+{
+	return (struct allocator *)q->rest;
+}
+
+static const struct allocator_terms *terms_of(const struct grants *g, const struct grants_quota *q)
+{
+	return &g->terms->policies[q->policy].terms;
 }
 
 /* ---- Quotas ---- */
 
-static struct slice root_of(const struct grants_quota *q)
+static struct slice root_of(const struct grants *g, const struct grants_quota *q)
 {
-	return (struct slice){q->root, q->root_len};
+	return (struct slice){(const char *)q->rest + ALLOCATOR_BYTES(g->terms->n_regions),
+			      q->root_len};
+}
+
+static size_t home_of(const struct grants *g, uint32_t policy, struct slice root)
+{
+	return hash_bytes(root, hash_mix(g->epoch + policy)) & (g->n_slots - 1);
 }
 
 /* The slot of the quota, or the free one where it belongs. */
-static size_t slot_of(const struct grants *g, const struct global_policy *policy, struct slice root)
+static size_t slot_of(const struct grants *g, uint32_t policy, struct slice root)
 {
-	size_t mask = g->n_slots - 1, number = (size_t)(policy - g->terms->policies);
-	size_t i = hash_bytes(root, hash_mix(g->epoch + number)) & mask;
+	size_t i = home_of(g, policy, root);
 
-	for (; g->quotas[i] != NULL; i = (i + 1) & mask)
-		if (g->quotas[i]->policy == policy && slice_equal(root_of(g->quotas[i]), root))
+	for (; g->quotas[i] != NULL; i = (i + 1) & (g->n_slots - 1))
+		if (g->quotas[i]->policy == policy && slice_equal(root_of(g, g->quotas[i]), root))
 			break;
 	return i;
 }
@@ -52,15 +92,15 @@ static bool grow(struct grants *g)
 	g->n_slots = n;
 	for (size_t i = 0; i < n_old; i++)
 		if (old[i] != NULL)
-			slots[slot_of(g, old[i]->policy, root_of(old[i]))] = old[i];
+			slots[slot_of(g, old[i]->policy, root_of(g, old[i]))] = old[i];
 	free(old);
 	return true;
 }
 
-static struct grants_quota *quota_new(const struct grants *g, const struct global_policy *policy,
-				      struct slice root)
+static struct grants_quota *quota_new(const struct grants *g, uint32_t policy, struct slice root)
 {
-	struct grants_quota *q = malloc(sizeof *q + root.len);
+	size_t bytes = ALLOCATOR_BYTES(g->terms->n_regions);
+	struct grants_quota *q = malloc(sizeof *q + bytes + root.len);
 
 	assert(root.len <= SHARE_ROOT_MAX);
 	if (q == NULL)
@@ -69,16 +109,36 @@ static struct grants_quota *quota_new(const struct grants *g, const struct globa
 	q->policy = policy;
 	q->root_len = (uint16_t)root.len;
 	q->is_news = false;
-	allocator_init(&q->allocator, &policy->terms, g->epoch);
+	allocator_init(allocator_of(q), terms_of(g, q));
 	if (root.len > 0)
-		memcpy(q->root, root.ptr, root.len);
+		memcpy(q->rest + bytes, root.ptr, root.len);
 	return q;
 }
 
+/* Those that came to lie behind it because of it move up (Knuth, 6.4, algorithm R). */
+static void quota_drop(struct grants *g, size_t slot)
+{
+	size_t mask = g->n_slots - 1, hole = slot;
+
+	free(g->quotas[slot]);
+	g->quotas[slot] = NULL;
+	g->n_quotas--;
+	for (size_t i = (slot + 1) & mask; g->quotas[i] != NULL; i = (i + 1) & mask) {
+		size_t home = home_of(g, g->quotas[i]->policy, root_of(g, g->quotas[i]));
+
+		if (((i - home) & mask) < ((i - hole) & mask))
+			continue;
+		g->quotas[hole] = g->quotas[i];
+		g->quotas[i] = NULL;
+		hole = i;
+	}
+}
+
 /* The quota, which is made if it is not there; NULL: out of memory. */
-static struct grants_quota *quota_find(struct grants *g, const struct global_policy *policy,
+static struct grants_quota *quota_find(struct grants *g, const struct global_policy *of,
 				       struct slice root)
 {
+	uint32_t policy = (uint32_t)(of - g->terms->policies);
 	size_t slot;
 
 	if (4 * (g->n_quotas + 1) > 3 * g->n_slots && !grow(g))
@@ -124,7 +184,8 @@ kova_status grants_restore(struct grants *g, const struct share_quota *quota,
 	q = quota_find(g, policy, quota->root);
 	if (q == NULL)
 		return KOVA_ENOMEM;
-	allocator_restore(&q->allocator, &policy->terms, (unsigned)region, now_us, grant);
+	allocator_restore(allocator_of(q), &policy->terms, (unsigned)region, own_us(g, now_us),
+			  grant);
 	return KOVA_OK;
 }
 
@@ -136,13 +197,19 @@ kova_status grants_report(struct grants *g, const struct share_quota *quota,
 	const struct global_policy *policy = global_terms_policy(g->terms, quota->policy);
 	size_t region = global_terms_region(g->terms, quota->region);
 	struct grants_quota *q;
+	struct share_report r;
 
 	if (policy == NULL || region == g->terms->n_regions || g->terms->region[region].is_dead)
 		return KOVA_ENOTFOUND;
 	q = quota_find(g, policy, quota->root);
 	if (q == NULL)
 		return KOVA_ENOMEM;
-	allocator_report(&q->allocator, &policy->terms, (unsigned)region, now_us, report);
+	r = *report;
+	if (r.lent_c0_us <= g->base_us) /* of no grant of this ownership */
+		r.lent_epoch = 0;
+	r.lent_c0_us = own_us(g, r.lent_c0_us);
+	allocator_report(allocator_of(q), &policy->terms, g->epoch, (unsigned)region,
+			 own_us(g, now_us), &r);
 	if (!q->is_news) {
 		q->is_news = true;
 		q->next_news = g->news;
@@ -153,16 +220,23 @@ kova_status grants_report(struct grants *g, const struct share_quota *quota,
 
 /* ---- Grants ---- */
 
+static struct share_quota quota_of(const struct grants *g, const struct grants_quota *q,
+				   unsigned region)
+{
+	return (struct share_quota){slice_of(g->terms->region[region].name),
+				    slice_of(g->terms->policies[q->policy].name), root_of(g, q)};
+}
+
 static bool give_all(const struct grants *g, const struct grants_quota *q, uint32_t given,
-		     const struct share_grant *grants, grants_give *give, void *data)
+		     struct share_grant *grants, grants_give *give, void *data)
 {
 	bool ok = true;
 
 	for (unsigned i = 0; ok && given != 0; i++, given >>= 1)
 		if (given & 1) {
-			const struct share_quota quota = {slice_of(g->terms->region[i].name),
-							  slice_of(q->policy->name), root_of(q)};
+			const struct share_quota quota = quota_of(g, q, i);
 
+			grants[i].c0_us += g->base_us;
 			ok = give(&quota, &grants[i], data);
 		}
 	return ok;
@@ -180,9 +254,93 @@ bool grants_decide(struct grants *g, uint64_t now_us, grants_give *give, void *d
 
 		g->news = q->next_news;
 		q->is_news = false;
-		given = allocator_grant(&q->allocator, &q->policy->terms, now_us, grants);
+		given = allocator_grant(allocator_of(q), terms_of(g, q), g->epoch,
+					own_us(g, now_us), grants);
 		if (given != 0 && !give_all(g, q, given, grants, give, data))
 			return false;
 	}
+	return true;
+}
+
+/* ---- All of them, one after the other ---- */
+
+void grants_sum_add(struct grants_sum *to, const struct grants_sum *sum)
+{
+	to->n_active += sum->n_active;
+	to->excess_ppm = sum->excess_ppm > to->excess_ppm ? sum->excess_ppm : to->excess_ppm;
+	for (unsigned i = 0; i < ALLOCATOR_REGIONS_MAX; i++) {
+		to->region[i].share_ppm += sum->region[i].share_ppm;
+		to->region[i].floor_ppm += sum->region[i].floor_ppm;
+	}
+}
+
+static uint64_t ppm(uint64_t parts, const struct allocator_terms *t)
+{
+	return parts * PPM / t->whole;
+}
+
+static void add_up(struct grants *g, struct grants_quota *q, uint64_t now_us)
+{
+	const struct allocator_terms *t = terms_of(g, q);
+	const struct allocator *a = allocator_of(q);
+	struct grants_sum *sum = &g->next_sums[q->policy];
+	uint64_t excess = ppm(allocator_excess(a, t, now_us), t);
+
+	sum->excess_ppm = excess > sum->excess_ppm ? excess : sum->excess_ppm;
+	if (allocator_is_silent(a, t, now_us))
+		return;
+	sum->n_active++;
+	for (unsigned i = 0; i < t->n_regions; i++) {
+		uint32_t share = allocator_share(a, t, i, now_us), floor = a->region[i].floor;
+
+		sum->region[i].share_ppm += ppm(share, t);
+		sum->region[i].floor_ppm += ppm(share < floor ? share : floor, t);
+	}
+}
+
+static bool forget_all(const struct grants *g, struct grants_quota *q, grants_forget *forget,
+		       void *data)
+{
+	bool ok = true;
+
+	for (unsigned i = 0; ok && i < g->terms->n_regions; i++)
+		if (allocator_of(q)->region[i].seq > 0) {
+			const struct share_quota quota = quota_of(g, q, i);
+
+			ok = forget(&quota, data);
+		}
+	return ok;
+}
+
+static void sweep_ended(struct grants *g)
+{
+	struct grants_sum *sums = g->sums;
+
+	g->sums = g->next_sums;
+	g->next_sums = sums;
+	memset(sums, 0, g->terms->n * sizeof *sums);
+	g->swept = 0;
+}
+
+bool grants_sweep(struct grants *g, uint64_t now_us, size_t n, grants_forget *forget, void *data)
+{
+	uint64_t own = own_us(g, now_us);
+
+	for (; n > 0 && g->swept < g->n_slots; n--) {
+		struct grants_quota *q = g->quotas[g->swept];
+
+		if (q != NULL && !q->is_news &&
+		    allocator_is_at_rest(allocator_of(q), terms_of(g, q), own, GRANTS_IDLE_US)) {
+			if (!forget_all(g, q, forget, data))
+				return false;
+			quota_drop(g, g->swept); /* another one may be there now */
+			continue;
+		}
+		if (q != NULL)
+			add_up(g, q, own);
+		g->swept++;
+	}
+	if (g->swept >= g->n_slots)
+		sweep_ended(g);
 	return true;
 }

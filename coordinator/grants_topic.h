@@ -8,9 +8,10 @@
 #include "grants.h"
 
 /*
- * Reads all that transactions have put into partition `id` into `grants`, which is empty. Only where no open transaction has offsets
- * of the group's any more (docs/global.md, step 6). Blocks until each that was begun is over. False: it can't be done, or `stop` is
- * true; the log says why.
+ * Begins an ownership of partition `id`: *ret_grants knows all that was granted before. Only where no open transaction has offsets of the
+ * group's any more (docs/global.md, step 6). Blocks until each that was begun is over. False: it can't be done, or `stop` is
+ * true; the log says why. grants_release() in any case.
  */
-bool grants_topic_read(const struct coord_conf *conf, int32_t id, struct grants *grants,
-		       const atomic_bool *stop);
+bool grants_topic_take_over(const struct coord_conf *conf, int32_t id,
+			    const struct global_terms *terms, struct grants *ret_grants,
+			    const atomic_bool *stop);

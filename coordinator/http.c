@@ -151,11 +151,49 @@ static void collect_drift(struct metrics_writer *w, const void *data)
 	drift_watch_collect(share->drift, w);
 }
 
+/* The mean of the quotas that are in use, so that regions add up to the limit at most. */
+static void write_shares(struct metrics_writer *w, const struct coord_shares *s, uint64_t limit)
+{
+	for (size_t i = 0; i < s->n_regions && s->sum.n_active > 0; i++) {
+		const struct metric_label labels[] = {{"policy", s->policy},
+						      {"region", s->region[i].name}};
+
+		metrics_sample(w, labels, 2,
+			       (double)s->sum.region[i].share_ppm * (double)limit / 1e6 /
+				       (double)s->sum.n_active);
+	}
+}
+
+static void collect_shares(struct metrics_writer *w, const void *data)
+{
+	struct coord_share *share = ((const struct numbers *)data)->share;
+
+	pthread_mutex_lock(&share->lock);
+	metrics_family(w, "kova_global_share", METRIC_GAUGE, NULL,
+		       "What a region has of a global limit, in the limit's unit: the mean of the "
+		       "quotas that are in use.");
+	for (size_t i = 0; i < share->n_shares; i++) {
+		const struct coord_policy *p =
+			coord_conf_policy(share->conf, share->shares[i].policy);
+
+		write_shares(w, &share->shares[i], p != NULL ? p->limit : 0);
+	}
+	metrics_family(w, "kova_global_excess_bound_ratio", METRIC_GAUGE, "ratio",
+		       "Loose: the most by which any quota's limit may be exceeded now, as a part "
+		       "of it; 0: all regions are in touch.");
+	for (size_t i = 0; i < share->n_shares; i++) {
+		const struct metric_label label = {"policy", share->shares[i].policy};
+
+		metrics_sample(w, &label, 1, (double)share->shares[i].sum.excess_ppm / 1e6);
+	}
+	pthread_mutex_unlock(&share->lock);
+}
+
 static void answer_metrics(struct http_exchange *x, const struct http_request *r,
 			   struct coord_share *share)
 {
-	static metrics_collector *const collectors[] = {collect_work, collect_gossip,
-							collect_drift};
+	static metrics_collector *const collectors[] = {collect_work, collect_gossip, collect_drift,
+							collect_shares};
 	struct numbers n = {.share = share, .work = numbers_of(share)};
 	bool open = http_request_accepts(r, SLICE("application"), SLICE("openmetrics-text")) >=
 		    http_request_accepts(r, SLICE("text"), SLICE("plain"));

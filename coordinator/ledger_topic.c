@@ -42,3 +42,30 @@ bool ledger_topic_read(const struct coord_conf *conf, int32_t id, struct book *b
 	compacted_close(&topic);
 	return ok;
 }
+
+bool ledger_topic_keep(struct txn *txn, int32_t id, const struct book *book, uint64_t *records)
+{
+	struct buf key = {0}, value = {0};
+	bool ok = true;
+
+	for (const struct book_quota *q = book->changed; ok && q != NULL; q = q->next_changed) {
+		const struct book_key quota = book_key_of(book, q);
+
+		buf_clear(&key);
+		buf_clear(&value);
+		ledger_key_write(&quota, &key);
+		ok = (ledger_value_write(&quota, &q->ledger, &value) == KOVA_OK &&
+		      !buf_failed(&key)) ||
+		     give_up("out of memory");
+		if (!ok)
+			break;
+		const struct txn_record record = {LEDGER_TOPIC, id, buf_slice(&key),
+						  buf_slice(&value), false};
+
+		ok = txn_add(txn, &record);
+		++*records;
+	}
+	buf_release(&key);
+	buf_release(&value);
+	return ok;
+}

@@ -6,6 +6,7 @@
 
 #include "book.h"
 #include "coord_conf.h"
+#include "txn.h"
 
 #define USAGE_TOPIC "kova.usage.v1"
 #define LEDGER_TOPIC "kova.ledger.v1"
@@ -22,3 +23,6 @@ bool ledger_topic_ensure(rd_kafka_t *client);
  */
 bool ledger_topic_read(const struct coord_conf *conf, int32_t id, struct book *book,
 		       const atomic_bool *stop);
+
+/* Puts the ledgers that have changed into the transaction that is begun, and adds how many they are. False: memory is out, or it can't be committed; the log says why. */
+bool ledger_topic_keep(struct txn *txn, int32_t id, const struct book *book, uint64_t *records);

@@ -26,14 +26,34 @@ static void write_counts(struct buf *out, struct usage_counts c)
 		   c.admitted, c.refused, c.waited);
 }
 
-/* Without grants every region may use all of the limit, always. */
-static void write_region(struct buf *out, const char *region, struct usage_counts interval,
-			 uint64_t admitted_total, const struct coord_policy *p)
+/* The mean of the quotas that are in use; where there is none, each region has its floor. */
+static void write_shares(struct buf *out, const struct sums_series *s, const struct coord_policy *p,
+			 const struct coord_regions *regions)
 {
-	buf_printf(out, "\"%s\":{", region);
+	struct share_sum sum = sums_shares(s);
+	size_t region = coord_regions_find(regions, slice_of(s->region));
+	double limit = (double)p->limit / 1e6, share, floor;
+
+	if (sum.n == 0 && region < regions->n) {
+		sum.share_ppm = sum.floor_ppm = regions->of[region].floor_ppm;
+		sum.n = 1;
+	}
+	share = sum.n > 0 ? (double)sum.share_ppm * limit / (double)sum.n : 0;
+	floor = sum.n > 0 ? (double)sum.floor_ppm * limit / (double)sum.n : 0;
+	buf_printf(out, ",\"share\":%.10g,\"grant\":%.10g,\"floor\":%.10g", share, share - floor,
+		   floor);
+}
+
+/* Of what is not shared out every region may use all, always. */
+static void write_region(struct buf *out, const struct sums_series *s, struct usage_counts interval,
+			 const struct coord_policy *p, const struct coord_regions *regions)
+{
+	buf_printf(out, "\"%s\":{", s->region);
 	write_counts(out, interval);
-	buf_printf(out, ",\"admitted_total\":%" PRIu64, admitted_total);
-	if (p != NULL)
+	buf_printf(out, ",\"admitted_total\":%" PRIu64, s->total.admitted);
+	if (p != NULL && p->is_global)
+		write_shares(out, s, p, regions);
+	else if (p != NULL)
 		buf_printf(out, ",\"share\":%" PRIu64 ",\"grant\":0,\"floor\":%" PRIu64, p->limit,
 			   p->limit);
 	buf_add_text(out, "}");
@@ -63,7 +83,7 @@ static void write_row(struct buf *out, struct sums_series *const *all, size_t n,
 		add_interval(&region, all[i]);
 		if (i > 0)
 			buf_add_text(out, ",");
-		write_region(out, all[i]->region, region, all[i]->total.admitted, p);
+		write_region(out, all[i], region, p, &interval->conf->regions);
 	}
 	buf_add_text(out, "}}");
 }

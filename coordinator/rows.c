@@ -19,6 +19,11 @@ static bool same(struct usage_counts a, struct usage_counts b)
 	return a.admitted == b.admitted && a.refused == b.refused && a.waited == b.waited;
 }
 
+static bool same_shares(struct share_sum a, struct share_sum b)
+{
+	return a.n == b.n && a.share_ppm == b.share_ppm && a.floor_ppm == b.floor_ppm;
+}
+
 /* `key`, `value`: for the bytes. */
 static bool send_record(const struct sum_record *r, struct buf *key, struct buf *value,
 			rows_send *send, void *data)
@@ -40,9 +45,10 @@ bool rows_tell(const struct book *b, uint32_t partition, rows_send *send, void *
 					     .policy = slice_of(s->policy),
 					     .region = slice_of(s->region),
 					     .partition = partition,
-					     .counts = s->total};
+					     .counts = s->total,
+					     .shares = s->shares};
 
-		if (!same(s->total, s->told))
+		if (!same(s->total, s->told) || !same_shares(s->shares, s->shares_told))
 			ok = send_record(&r, &key, &value, send, data);
 	}
 	buf_release(&key);
@@ -94,7 +100,9 @@ bool rows_count(struct rows *r, const struct book *b, uint32_t partition)
 		const struct book_series *s = &b->series[i];
 
 		if (sums_put(&r->sums, partition, slice_of(s->policy), slice_of(s->region),
-			     s->total) != KOVA_OK)
+			     s->total) != KOVA_OK ||
+		    sums_put_shares(&r->sums, partition, slice_of(s->policy), slice_of(s->region),
+				    s->shares) != KOVA_OK)
 			return false;
 	}
 	return true;

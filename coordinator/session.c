@@ -21,7 +21,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <uv.h>
 
 #include "book.h"
@@ -29,7 +28,9 @@
 #include "compacted.h"
 #include "coord_gossip.h"
 #include "drift_watch.h"
+#include "grant_round.h"
 #include "grants_topic.h"
+#include "group_offsets.h"
 #include "history_record.h"
 #include "history_topic.h"
 #include "io/clock.h"
@@ -49,7 +50,6 @@ enum {
 	RETIRE_SLOTS = 4096, /* a partition and transaction */
 	RETIRE_DAYS = 8,     /* longer than kova.usage.v1 is retained */
 	HLC_MS_SHIFT = 11,
-	EPOCH_BITS = 53,
 };
 
 struct partition {
@@ -86,11 +86,6 @@ struct session {
 	rd_kafka_message_t *batch[BATCH];
 };
 
-static int64_t now_ms(void)
-{
-	return (int64_t)(clock_read().wall_us / 1000);
-}
-
 static void fail(struct session *s, const char *what, const char *why)
 {
 	log_event(LOG_ERROR, "session_failed", what, LOG_TEXT_FIELD("why", why));
@@ -110,27 +105,33 @@ static void publish_numbers(struct session *s)
 	pthread_mutex_unlock(&s->share->lock);
 }
 
-/* ---- Partitions ---- */
-
-/* Of no other ownership, and exact in a double. */
-static uint64_t epoch_new(void)
+/* What regions have of global limits, as the last sweeps found. */
+static void publish_shares(struct session *s)
 {
-	uint64_t epoch = 0;
+	struct coord_shares *shares = s->terms.n > 0 ? calloc(s->terms.n, sizeof *shares) : NULL;
 
-	while (epoch == 0)
-		if (getrandom(&epoch, sizeof epoch, 0) != (ssize_t)sizeof epoch)
-			epoch = 0;
-		else
-			epoch >>= 64 - EPOCH_BITS;
-	return epoch;
+	for (size_t i = 0; shares != NULL && i < s->terms.n; i++) {
+		strcpy(shares[i].policy, s->terms.policies[i].name);
+		shares[i].n_regions = s->terms.n_regions;
+		for (size_t r = 0; r < s->terms.n_regions; r++)
+			strcpy(shares[i].region[r].name, s->terms.region[r].name);
+		for (const struct partition *p = s->partitions; p != NULL; p = p->next)
+			grants_sum_add(&shares[i].sum, &p->grants.sums[i]);
+	}
+	pthread_mutex_lock(&s->share->lock);
+	free(s->share->shares);
+	s->share->shares = shares;
+	s->share->n_shares = shares != NULL ? s->terms.n : 0;
+	pthread_mutex_unlock(&s->share->lock);
 }
 
-/* What was granted before, by whomever. Only where no open transaction has offsets of the group's. */
+/* ---- Partitions ---- */
+
+/* Only where no open transaction has offsets of the group's. */
 static bool take_over_grants(struct session *s, struct partition *p)
 {
 	grants_release(&p->grants);
-	grants_init(&p->grants, &s->terms, epoch_new());
-	return s->terms.n == 0 || grants_topic_read(s->conf, p->id, &p->grants, &s->share->stop);
+	return grants_topic_take_over(s->conf, p->id, &s->terms, &p->grants, &s->share->stop);
 }
 
 static struct partition *partition_find(const struct session *s, int32_t id)
@@ -194,36 +195,12 @@ static void rows_take(struct session *s, bool own)
 
 /* ---- A transaction ---- */
 
-static bool keep_ledger(struct session *s, const struct partition *p, const struct book_quota *q,
-			struct buf *key_bytes, struct buf *value)
-{
-	const struct book_key key = book_key_of(&p->book, q);
-
-	buf_clear(key_bytes);
-	buf_clear(value);
-	ledger_key_write(&key, key_bytes);
-	if (ledger_value_write(&key, &q->ledger, value) != KOVA_OK || buf_failed(key_bytes)) {
-		fail(s, "a ledger can't be written", "out of memory");
-		return false;
-	}
-	const struct txn_record record = {LEDGER_TOPIC, p->id, buf_slice(key_bytes),
-					  buf_slice(value), false};
-
-	s->ledger_records++;
-	return txn_add(&s->txn, &record);
-}
-
 static bool keep_ledgers(struct session *s)
 {
-	struct buf key = {0}, value = {0};
 	bool ok = true;
 
-	for (const struct partition *p = s->partitions; p != NULL; p = p->next)
-		for (const struct book_quota *q = p->book.changed; ok && q != NULL;
-		     q = q->next_changed)
-			ok = keep_ledger(s, p, q, &key, &value);
-	buf_release(&key);
-	buf_release(&value);
+	for (const struct partition *p = s->partitions; ok && p != NULL; p = p->next)
+		ok = ledger_topic_keep(&s->txn, p->id, &p->book, &s->ledger_records);
 	return ok;
 }
 
@@ -235,13 +212,30 @@ static bool send_record(const char *topic, struct slice key, struct slice value,
 	return txn_add(&s->txn, &record);
 }
 
+/* As the last sweep has found. */
+static bool tell_shares(const struct session *s, struct partition *p)
+{
+	bool ok = true;
+
+	for (size_t i = 0; ok && i < s->terms.n; i++)
+		for (size_t r = 0; ok && r < s->terms.n_regions; r++) {
+			const struct grants_sum *sum = &p->grants.sums[i];
+			const struct share_sum shares = {sum->n_active, sum->region[r].share_ppm,
+							 sum->region[r].floor_ppm};
+
+			ok = book_set_shares(&p->book, slice_of(s->terms.policies[i].name),
+					     slice_of(s->terms.region[r].name), shares) == KOVA_OK;
+		}
+	return ok;
+}
+
 /* What was used: to who publishes the rows, and, if that is this one, the rows. */
 static bool publish_rows(struct session *s, int64_t to_ms)
 {
 	bool ok = true;
 
-	for (const struct partition *p = s->partitions; ok && p != NULL; p = p->next)
-		ok = rows_tell(&p->book, (uint32_t)p->id, send_record, s) &&
+	for (struct partition *p = s->partitions; ok && p != NULL; p = p->next)
+		ok = tell_shares(s, p) && rows_tell(&p->book, (uint32_t)p->id, send_record, s) &&
 		     (s->rows == NULL || rows_count(s->rows, &p->book, (uint32_t)p->id));
 	if (ok && s->rows != NULL) {
 		pthread_mutex_lock(&s->share->lock);
@@ -270,8 +264,8 @@ static bool keep_histories(struct session *s)
 	buf_clear(&s->weights);
 	pthread_mutex_lock(&s->share->lock);
 	for (struct partition *p = s->partitions; due && p != NULL; p = p->next)
-		history_topic_weigh(&p->histories, (uint64_t)now_ms(), s->conf->half_life_ms,
-				    s->share->conf, &s->weights);
+		history_topic_weigh(&p->histories, clock_read().wall_us / 1000,
+				    s->conf->half_life_ms, s->share->conf, &s->weights);
 	pthread_mutex_unlock(&s->share->lock);
 	if (due)
 		s->weigh_ns = uv_hrtime() + s->conf->weigh_ms * 1000000;
@@ -290,45 +284,14 @@ static void publish_weights(struct session *s)
 		coord_publish_weights(s->share, slice_cut(&rest, '\n'));
 }
 
-struct granting {
-	struct session *session;
-	int32_t partition;
-	struct buf key, value;
-};
-
-static bool give_grant(const struct share_quota *quota, const struct share_grant *grant, void *data)
-{
-	struct granting *g = data;
-	const struct book_key key = {quota->policy, quota->region, quota->root, false};
-
-	buf_clear(&g->key);
-	buf_clear(&g->value);
-	ledger_key_write(&key, &g->key);
-	share_grant_write(quota, grant, &g->value);
-	if (buf_failed(&g->key) || buf_failed(&g->value)) {
-		fail(g->session, "a grant can't be written", "out of memory");
-		return false;
-	}
-	const struct txn_record record = {SHARE_GRANTS_TOPIC, g->partition, buf_slice(&g->key),
-					  buf_slice(&g->value), true};
-
-	g->session->grants++;
-	return txn_begin(&g->session->txn) && txn_add(&g->session->txn, &record);
-}
-
-/* What is decided counts, whatever becomes of the transaction. */
-static bool grant(struct session *s)
+static bool grant(struct session *s, struct grant_round *round)
 {
 	bool ok = true;
 
 	s->now_us = clock_read().boot_us;
-	for (struct partition *p = s->partitions; ok && p != NULL; p = p->next) {
-		struct granting g = {.session = s, .partition = p->id};
-
-		ok = grants_decide(&p->grants, s->now_us, give_grant, &g);
-		buf_release(&g.key);
-		buf_release(&g.value);
-	}
+	for (struct partition *p = s->partitions; ok && p != NULL; p = p->next)
+		ok = grant_round_partition(round, &p->grants, p->id, s->now_us);
+	s->grants = round->n;
 	return ok;
 }
 
@@ -345,13 +308,13 @@ static rd_kafka_topic_partition_list_t *offsets_of(const struct session *s, bool
 }
 
 /* Grants, then (in a whole one) ledgers and rows, then the offsets, then the commit. */
-static bool transact(struct session *s, bool whole, int64_t to_ms)
+static bool send_all(struct session *s, struct grant_round *round, bool whole, int64_t to_ms)
 {
 	rd_kafka_topic_partition_list_t *offsets;
 	bool ok;
 
 	s->n_rows = s->ledger_records = s->grants = 0;
-	if (!grant(s))
+	if (!grant(s, round))
 		return false;
 	if (whole && !(txn_begin(&s->txn) && keep_ledgers(s) && keep_histories(s) &&
 		       publish_rows(s, to_ms) &&
@@ -363,6 +326,19 @@ static bool transact(struct session *s, bool whole, int64_t to_ms)
 	ok = txn_commit(&s->txn, s->consumer, offsets);
 	rd_kafka_topic_partition_list_destroy(offsets);
 	s->numbers.transactions += ok;
+	if (ok)
+		grant_round_tell(round);
+	return ok;
+}
+
+static bool transact(struct session *s, bool whole, int64_t to_ms)
+{
+	struct grant_round round;
+	bool ok;
+
+	grant_round_begin(&round, &s->txn, s->share);
+	ok = send_all(s, &round, whole, to_ms);
+	grant_round_end(&round);
 	return ok;
 }
 
@@ -383,7 +359,7 @@ static void settle(struct session *s, int64_t to_ms)
 
 static void commit(struct session *s, bool whole)
 {
-	int64_t to_ms = now_ms();
+	int64_t to_ms = (int64_t)(clock_read().wall_us / 1000);
 	uint64_t before = (uint64_t)(to_ms - (int64_t)RETIRE_DAYS * 24 * 3600 * 1000)
 			  << HLC_MS_SHIFT;
 
@@ -397,8 +373,10 @@ static void commit(struct session *s, bool whole)
 		s->numbers.refused++;
 		return;
 	}
-	if (whole)
+	if (whole) {
 		settle(s, to_ms);
+		publish_shares(s);
+	}
 	s->numbers.rows += s->n_rows;
 	s->numbers.ledger_records += s->ledger_records;
 	s->numbers.grants += s->grants;
@@ -406,26 +384,6 @@ static void commit(struct session *s, bool whole)
 }
 
 /* ---- Who owns what ---- */
-
-/* Where to go on; the first record there is where nobody has committed. */
-static bool find_offsets(struct session *s, rd_kafka_topic_partition_list_t *list)
-{
-	rd_kafka_resp_err_t error = rd_kafka_committed(s->consumer, list, COMMIT_MS);
-
-	for (int i = 0; error == RD_KAFKA_RESP_ERR_NO_ERROR && i < list->cnt; i++) {
-		rd_kafka_topic_partition_t *p = &list->elems[i];
-		int64_t high;
-
-		error = p->err;
-		if (error == RD_KAFKA_RESP_ERR_NO_ERROR && p->offset < 0)
-			error = rd_kafka_query_watermark_offsets(
-				s->consumer, p->topic, p->partition, &p->offset, &high, CALL_MS);
-	}
-	if (error == RD_KAFKA_RESP_ERR_NO_ERROR)
-		return true;
-	fail(s, "the group's offsets are not known", rd_kafka_err2str(error));
-	return false;
-}
 
 static bool incremental(struct session *s, rd_kafka_error_t *error)
 {
@@ -446,7 +404,7 @@ static void on_assigned(struct session *s, rd_kafka_topic_partition_list_t *list
 	    rows_ensure(s->consumer) && history_topic_ensure(s->consumer) &&
 	    compacted_ensure(s->consumer, SHARE_GRANTS_TOPIC,
 			     compacted_partitions(s->consumer, USAGE_TOPIC)) &&
-	    find_offsets(s, list))
+	    group_offsets_find(s->consumer, list, &s->share->stop))
 		for (int i = 0; i < list->cnt && !s->failed; i++)
 			partition_add(s, list->elems[i].partition, list->elems[i].offset);
 	else if (list->cnt > 0)
@@ -626,7 +584,7 @@ static bool is_current(const struct session *s, const struct partition *p)
 
 	if (uv_hrtime() - s->committed_ns > patience_ns)
 		return false; /* the brokers may be away */
-	if (p->read_ms > now_ms() - LATE_MS)
+	if (p->read_ms > (int64_t)(clock_read().wall_us / 1000) - LATE_MS)
 		return true;
 	return rd_kafka_get_watermark_offsets(s->consumer, USAGE_TOPIC, p->id, &low, &high) ==
 		       RD_KAFKA_RESP_ERR_NO_ERROR &&
@@ -767,7 +725,7 @@ static void work(struct session *s)
 	uint64_t every_ns = s->conf->rollup_ms * 1000000, due_ns = uv_hrtime() + every_ns;
 	uint64_t grants_due_ns = uv_hrtime() + GRANT_NS;
 
-	s->from_ms = now_ms();
+	s->from_ms = (int64_t)(clock_read().wall_us / 1000);
 	while (!s->failed && !atomic_load(&s->share->stop)) {
 		read_batch(s);
 		drift_watch_answer(s->share->drift, look_up, s);

@@ -8,6 +8,7 @@
 
 #include "coord_conf.h"
 #include "coord_events.h"
+#include "grants.h"
 #include "io/mailbox.h"
 
 struct coord_numbers {
@@ -17,13 +18,25 @@ struct coord_numbers {
 	bool joined; /* it is in the group, and what it owns is rebuilt */
 };
 
+/* What regions have of a global policy's quotas in the partitions of this coordinator. */
+struct coord_shares {
+	char policy[NAME_BYTES_MAX + 1];
+	size_t n_regions;
+	struct {
+		char name[NAME_BYTES_MAX + 1];
+	} region[ALLOCATOR_REGIONS_MAX];
+	struct grants_sum sum;
+};
+
 struct coord_share {
 	pthread_mutex_t lock;
 	const struct coord_conf *first; /* of the start: node, Kafka, interval */
 	const struct coord_conf *conf;  /* under the lock: the policies in force; the loop's */
 	uint64_t conf_number;           /* under the lock: grows when other policies are in force */
 	struct coord_numbers numbers;   /* under the lock; the thread's */
-	struct coord_gossip *gossip;    /* the loop's, set before the thread begins; NULL: none */
+	struct coord_shares *shares;    /* under the lock; owned */
+	size_t n_shares;
+	struct coord_gossip *gossip; /* the loop's, set before the thread begins; NULL: none */
 	struct coord_events events;
 	struct drift_watch *drift; /* NULL: nothing is compared */
 	atomic_bool stop;

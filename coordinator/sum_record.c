@@ -43,6 +43,9 @@ kova_status sum_record_write(const struct sum_record *r, struct buf *key, struct
 	m.published = r->kind == SUM_PUBLISHED;
 	m.partition = r->partition;
 	m.to = r->to_ms;
+	m.quotas = r->shares.n;
+	m.share = r->shares.share_ppm;
+	m.floor = r->shares.floor_ppm;
 	key_write(r, key);
 	to = buf_reserve(value, kova__v1__sum__get_packed_size(&m));
 	if (to != NULL)
@@ -62,8 +65,12 @@ static kova_status read_message(const Kova__V1__Sum *m, struct sums *s)
 	counts = (struct usage_counts){m->counts->admitted, m->counts->refused, m->counts->waited};
 	if (!name_is_valid(policy) || !name_is_valid(region) || m->partition >= SUMS_PARTITIONS_MAX)
 		return KOVA_EPROTO;
-	return m->published ? sums_put_published(s, policy, region, counts)
-			    : sums_put(s, m->partition, policy, region, counts);
+	if (m->published)
+		return sums_put_published(s, policy, region, counts);
+	kova_status status = sums_put_shares(s, m->partition, policy, region,
+					     (struct share_sum){m->quotas, m->share, m->floor});
+
+	return status == KOVA_OK ? sums_put(s, m->partition, policy, region, counts) : status;
 }
 
 kova_status sum_record_read(struct slice value, struct sums *s)

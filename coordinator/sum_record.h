@@ -11,7 +11,8 @@ struct sum_record {
 	struct slice policy, region; /* not of SUM_END */
 	uint32_t partition;          /* SUM_PARTITION */
 	struct usage_counts counts;
-	int64_t to_ms; /* SUM_END */
+	struct share_sum shares; /* SUM_PARTITION */
+	int64_t to_ms;           /* SUM_END */
 };
 
 /* Appends the record's key and value. KOVA_ENOMEM. */

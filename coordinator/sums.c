@@ -10,6 +10,7 @@ void sums_release(struct sums *s)
 {
 	for (size_t i = 0; i < s->n; i++) {
 		free(s->series[i]->part);
+		free(s->series[i]->shares);
 		free(s->series[i]);
 	}
 	free(s->series);
@@ -88,14 +89,20 @@ static bool has_room(struct sums_series *series, uint32_t partition)
 {
 	uint32_t n = partition + 1;
 	struct usage_counts *part;
+	struct share_sum *shares;
 
 	if (n <= series->n_parts)
 		return true;
 	part = realloc(series->part, n * sizeof *part);
 	if (part == NULL)
 		return false;
-	memset(part + series->n_parts, 0, (n - series->n_parts) * sizeof *part);
 	series->part = part;
+	shares = realloc(series->shares, n * sizeof *shares);
+	if (shares == NULL)
+		return false;
+	series->shares = shares;
+	memset(part + series->n_parts, 0, (n - series->n_parts) * sizeof *part);
+	memset(shares + series->n_parts, 0, (n - series->n_parts) * sizeof *shares);
 	series->n_parts = n;
 	return true;
 }
@@ -123,6 +130,30 @@ kova_status sums_put(struct sums *s, uint32_t partition, struct slice policy, st
 	raise(&part->refused, counts.refused, &series->total.refused);
 	raise(&part->waited, counts.waited, &series->total.waited);
 	return KOVA_OK;
+}
+
+kova_status sums_put_shares(struct sums *s, uint32_t partition, struct slice policy,
+			    struct slice region, struct share_sum shares)
+{
+	struct sums_series *series = series_find(s, policy, region);
+
+	assert(partition < SUMS_PARTITIONS_MAX);
+	if (series == NULL || !has_room(series, partition))
+		return KOVA_ENOMEM;
+	series->shares[partition] = shares;
+	return KOVA_OK;
+}
+
+struct share_sum sums_shares(const struct sums_series *s)
+{
+	struct share_sum sum = {0};
+
+	for (uint32_t i = 0; i < s->n_parts; i++) {
+		sum.n += s->shares[i].n;
+		sum.share_ppm += s->shares[i].share_ppm;
+		sum.floor_ppm += s->shares[i].floor_ppm;
+	}
+	return sum;
 }
 
 kova_status sums_put_published(struct sums *s, struct slice policy, struct slice region,

@@ -11,11 +11,18 @@
 
 enum { SUMS_PARTITIONS_MAX = 65536 };
 
+/* What a region has of the quotas of a global policy that are in use: how many these are, and millionths of the limit, added up. */
+struct share_sum {
+	uint64_t n, share_ppm;
+	uint64_t floor_ppm; /* of that: what it may always use */
+};
+
 struct sums_series {
 	char policy[NAME_BYTES_MAX + 1], region[NAME_BYTES_MAX + 1];
 	struct usage_counts total, published;
 	struct usage_counts *
 		part; /* owned: of each partition, `n_parts` of them; further ones have used nothing */
+	struct share_sum *shares; /* owned: likewise */
 	uint32_t n_parts;
 };
 
@@ -31,6 +38,12 @@ void sums_release(struct sums *s);
 /* What a partition (< SUMS_PARTITIONS_MAX) has used in all. Names as in core/name.h. KOVA_ENOMEM: nothing is changed. */
 KOVA_MUST_CHECK kova_status sums_put(struct sums *s, uint32_t partition, struct slice policy,
 				     struct slice region, struct usage_counts counts);
+/* What a region has there of a global policy. KOVA_ENOMEM: nothing is changed. */
+KOVA_MUST_CHECK kova_status sums_put_shares(struct sums *s, uint32_t partition, struct slice policy,
+					    struct slice region, struct share_sum shares);
+/* The same of all partitions. */
+struct share_sum sums_shares(const struct sums_series *s);
+
 /* What rows have said in all. */
 KOVA_MUST_CHECK kova_status sums_put_published(struct sums *s, struct slice policy,
 					       struct slice region, struct usage_counts counts);

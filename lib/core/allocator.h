@@ -3,7 +3,8 @@
  * force add up to the whole at most. It compares no two clocks: what it granted counts until its own time + D + margin,
  * whatever became of the grant; floors count always, used or not (docs/global.md). One allocator a quota (policy and key root).
  *
- * Pure: times are µs of one steady clock of the caller's, which neither goes back nor is set, from 1.
+ * Pure: times are µs of one steady clock of the caller's, which neither goes back nor is set, from 1. There may be a million
+ * of these: what is kept of times are ticks, rounded so that more counts, for ALLOCATOR_NOW_MAX_US; later than that nothing ends any more.
  */
 #pragma once
 
@@ -13,7 +14,10 @@
 #include "core/share_record.h"
 #include "core/waterfill.h"
 
-enum { ALLOCATOR_REGIONS_MAX = 8 };
+enum { ALLOCATOR_REGIONS_MAX = 8, ALLOCATOR_TICK_US = 1 << 15 };
+
+/* Four years: an owner that lives longer begins anew. */
+#define ALLOCATOR_NOW_MAX_US ((uint64_t)ALLOCATOR_TICK_US * (UINT32_MAX - 1))
 
 enum share_kind {
 	SHARE_RATE,     /* token bucket */
@@ -43,40 +47,49 @@ struct allocator_terms {
 	} region[ALLOCATOR_REGIONS_MAX];
 };
 
+/* Amounts are parts, times are ticks. */
 struct allocator_region {
-	uint64_t clock, t0_us; /* of the newest report; clock 0: there was none */
-	uint64_t heard_us;     /* when it came */
-	uint64_t seq;          /* of the newest grant; 0: there is none */
-	uint64_t granted_us,
-		granted_until_us; /* when it was given, by our clock; how long it counts */
-	uint64_t before_until_us;
-	uint64_t used_until_us;
-	uint64_t lent_until_us; /* grants that rest on the lent floor are dead by then */
-	uint32_t granted;
+	uint64_t clock, t0_us;  /* of the newest report; clock 0: there was none */
+	uint32_t seq;           /* of the newest grant; 0: there is none */
+	uint32_t heard;         /* when the newest report came */
+	uint32_t granted_until; /* how long grants count, in a calendar: beside their window */
+	uint32_t granted;       /* the newest grant */
 	uint32_t before; /* the largest of the grants before that one that may still be in force */
-	uint32_t used;   /* parts that windows which begin before now remember */
+	uint32_t used;   /* what windows which begin before now remember */
 	uint32_t floor;  /* the most that the floor can be */
-	uint32_t confirmed; /* version of the floors that the region was told may rise */
-	uint32_t lent;
 	uint32_t demand; /* with hysteresis */
-	uint32_t window; /* calendar: the newest that the region was heard of in ... */
-	uint32_t held;   /* ... and what it held in the one before; that of others is not known */
-	bool answered;   /* the newest report got its grant */
-	bool cut;        /* reported this version of the floors */
+	union {
+		struct {
+			uint32_t lent;
+			uint32_t
+				lent_until; /* grants that rest on the lent floor are dead by then */
+		};
+		struct {                 /* of a calendar */
+			uint32_t window; /* the newest that the region was heard of in ... */
+			uint32_t
+				held; /* ... and what it held in the one before; that of others is not known */
+		};
+	};
+	uint32_t confirmed : 24; /* version of the floors that the region was told may rise */
+	uint32_t answered : 1;   /* the newest report got its grant */
+	uint32_t restored : 1;   /* the newest grant is of an owner before */
+	uint32_t cut : 1;        /* reported this version of the floors */
 };
 
 struct allocator {
-	uint64_t epoch;     /* of this owner: no other has it */
-	uint32_t confirmed; /* version of the floors whose rises may be in force */
-	uint32_t newest;    /* the same, and of owners before */
-	struct allocator_region region[ALLOCATOR_REGIONS_MAX];
+	uint32_t confirmed;               /* version of the floors whose rises may be in force */
+	uint32_t newest;                  /* the same, and of owners before */
+	struct allocator_region region[]; /* as many as the terms have */
 };
+
+/* What an allocator of n regions takes. */
+#define ALLOCATOR_BYTES(n) (sizeof(struct allocator) + (n) * sizeof(struct allocator_region))
 
 /* 2 · max_skew + 1 % of D: what a region's clock may hold a grant longer than ours counts D. */
 uint64_t allocator_least_margin_us(uint64_t duration_us, uint64_t max_skew_us);
 
-/* Before any quota was granted in the topic, or before allocator_restore(). `epoch` is not 0. */
-void allocator_init(struct allocator *a, const struct allocator_terms *t, uint64_t epoch);
+/* Before any quota was granted in the topic, or before allocator_restore(). `a` has ALLOCATOR_BYTES(t->n_regions). */
+void allocator_init(struct allocator *a, const struct allocator_terms *t);
 
 /*
  * A new owner found this grant, the region's newest that is committed: it and the largest before it count as if they were
@@ -97,17 +110,36 @@ void allocator_set_whole(struct allocator *a, const struct allocator_terms *t, u
  */
 void allocator_set_floors(struct allocator *a, const struct allocator_terms *t);
 
-/* A report of the region's. One that is not newer than the newest says nothing. */
-void allocator_report(struct allocator *a, const struct allocator_terms *t, unsigned region,
-		      uint64_t now_us, const struct share_report *r);
+/*
+ * A report of the region's. One that is not newer than the newest says nothing. `epoch`: of this owner, no other has it, and not
+ * 0; a promise that echoes another one is none.
+ */
+void allocator_report(struct allocator *a, const struct allocator_terms *t, uint64_t epoch,
+		      unsigned region, uint64_t now_us, const struct share_report *r);
 
 /*
  * Decides which regions get a grant now: those whose report is unanswered, and whose share changes or a third of whose
  * time is over. Each of these counts from now on, committed or not. Sets bit i of the result for region i,
  * whose record is ret_grant[i].
  */
-uint32_t allocator_grant(struct allocator *a, const struct allocator_terms *t, uint64_t now_us,
-			 struct share_grant ret_grant[ALLOCATOR_REGIONS_MAX]);
+uint32_t allocator_grant(struct allocator *a, const struct allocator_terms *t, uint64_t epoch,
+			 uint64_t now_us, struct share_grant ret_grant[ALLOCATOR_REGIONS_MAX]);
+
+/* What a region has now, if it has read its grant; its floor included. */
+uint32_t allocator_share(const struct allocator *a, const struct allocator_terms *t,
+			 unsigned region, uint64_t now_us);
+
+/* Whether nothing was heard of any region for D. */
+bool allocator_is_silent(const struct allocator *a, const struct allocator_terms *t,
+			 uint64_t now_us);
+
+/*
+ * Whether all of it may be forgotten: nothing was heard for `idle_us` (of a calendar, for its longest window), nothing counts but floors, and
+ * nobody was told of other floors than those of the first version. One that begins anew finds the numbers of grants in
+ * reports.
+ */
+bool allocator_is_at_rest(const struct allocator *a, const struct allocator_terms *t,
+			  uint64_t now_us, uint64_t idle_us);
 
 /* What counts for a region: the most that it may have now, lent floors taken as its own. */
 uint32_t allocator_counted(const struct allocator *a, const struct allocator_terms *t,

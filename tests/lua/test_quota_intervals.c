@@ -57,7 +57,8 @@ struct world {
 	struct limit limit;
 	uint64_t edge[EDGES];
 	uint64_t now_us; /* true time */
-	struct allocator allocator;
+	struct allocator *allocator;
+	uint64_t epoch;
 	struct allocator_terms terms;
 	struct region region[REGIONS];
 	struct message message[MESSAGES];
@@ -227,14 +228,15 @@ static void deliver(struct world *w, struct message *m)
 	if (m->is_grant)
 		read_grant(w, m);
 	else
-		allocator_report(&w->allocator, &w->terms, m->region, w->now_us, &m->report);
+		allocator_report(w->allocator, &w->terms, w->epoch, m->region, w->now_us,
+				 &m->report);
 }
 
 static void allocate(struct world *w)
 {
 	struct message m = {.is_grant = true};
 	struct share_grant grant[ALLOCATOR_REGIONS_MAX];
-	uint32_t given = allocator_grant(&w->allocator, &w->terms, w->now_us, grant);
+	uint32_t given = allocator_grant(w->allocator, &w->terms, w->epoch, w->now_us, grant);
 
 	for (m.region = 0; m.region < REGIONS; m.region++) {
 		if ((given & 1U << m.region) == 0)
@@ -418,7 +420,22 @@ static void begin(struct world *w, enum algorithm algorithm)
 		w->terms.region[i].floor = w->terms.region[i].before = floor;
 		w->terms.region[i].weight = 1;
 	}
-	allocator_init(&w->allocator, &w->terms, 1 + pick(w, 1000));
+	allocator_init(w->allocator, &w->terms);
+	w->epoch = 1 + pick(w, 1000);
+}
+
+static struct world *world_new(void)
+{
+	struct world *w = calloc(1, sizeof *w);
+
+	w->allocator = malloc(ALLOCATOR_BYTES(REGIONS));
+	return w;
+}
+
+static void world_free(struct world *w)
+{
+	free(w->allocator);
+	free(w);
 }
 
 /* Whether nothing was exceeded. */
@@ -426,11 +443,16 @@ static bool run(struct world *w, enum algorithm algorithm, unsigned seed, bool j
 {
 	struct redis_answer a = redis_client_command(&w->rig.client, "FLUSHALL");
 	struct script_rig rig = w->rig;
+	struct allocator *allocator = w->allocator;
 	uint64_t n_by_lease = w->n_by_lease, n_above = w->n_above;
 
 	redis_answer_release(&a);
-	*w = (struct world){
-		.rig = rig, .dice = {seed}, .seed = seed, .jumps = jumps, .calm = seed % 4 > 0};
+	*w = (struct world){.rig = rig,
+			    .allocator = allocator,
+			    .dice = {seed},
+			    .seed = seed,
+			    .jumps = jumps,
+			    .calm = seed % 4 > 0};
 	w->n_by_lease = n_by_lease;
 	w->n_above = n_above;
 	begin(w, algorithm);
@@ -443,7 +465,7 @@ static bool run(struct world *w, enum algorithm algorithm, unsigned seed, bool j
 
 static void nothing_is_exceeded(enum algorithm algorithm, bool jumps)
 {
-	struct world *w = calloc(1, sizeof *w);
+	struct world *w = world_new();
 
 	script_rig_start(&w->rig);
 	for (unsigned seed = 1; seed <= 25; seed++)
@@ -453,7 +475,7 @@ static void nothing_is_exceeded(enum algorithm algorithm, bool jumps)
 	cr_assert_gt(w->n_above, 5000);
 	cr_assert_gt(w->n_by_lease, 1000);
 	script_rig_stop(&w->rig);
-	free(w);
+	world_free(w);
 }
 
 Test(quota_intervals, token_bucket)
@@ -497,7 +519,7 @@ enum { SEEDS_MOST = 100 };
 
 static void is_found_out(unsigned number)
 {
-	struct world *w = calloc(1, sizeof *w);
+	struct world *w = world_new();
 	unsigned seed = 1;
 
 	script_rig_start(&w->rig);
@@ -508,7 +530,7 @@ static void is_found_out(unsigned number)
 	cr_log_info("%s: seed %u", broken[number].name, seed);
 	cr_expect_leq(seed, SEEDS_MOST, "%s", broken[number].name);
 	script_rig_stop(&w->rig);
-	free(w);
+	world_free(w);
 }
 
 static void all_are_found_out(enum algorithm algorithm)

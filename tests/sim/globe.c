@@ -292,7 +292,7 @@ static void on_coordinator_learns(void *owner, void *what)
 	(void)what;
 	world_log(&c->globe->world, "coordinator %u learns of other floors", c->number);
 	c->floors = 1;
-	allocator_set_floors(&c->allocator, &t);
+	allocator_set_floors(c->allocator, &t);
 }
 
 static void change_floors(struct globe *g)
@@ -345,7 +345,7 @@ static void on_coordinator_learns_limit(void *owner, void *what)
 	(void)what;
 	world_log(&c->globe->world, "coordinator %u learns the second limit", c->number);
 	c->limit = 1;
-	allocator_set_whole(&c->allocator, &t, c->globe->whole);
+	allocator_set_whole(c->allocator, &t, c->globe->whole);
 }
 
 static void change_limit(struct globe *g)

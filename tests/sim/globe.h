@@ -127,7 +127,8 @@ struct globe_coordinator {
 	enum coordinator_phase phase;
 	uint64_t generation, position, high_watermark;
 	uint32_t floors, limit; /* versions that its configuration has */
-	struct allocator allocator;
+	struct allocator *allocator;
+	uint64_t epoch;
 	uint32_t txn, given;
 	struct share_grant grants[GLOBE_REGIONS];
 };

@@ -5,6 +5,7 @@
  * that may still be committed is decided, then reads the newest committed grants, then counts these from its own time.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "globe.h"
 
@@ -50,7 +51,8 @@ static void restore(struct globe_coordinator *c, const struct allocator_terms *t
 	for (uint64_t i = 0; i < c->high_watermark; i++)
 		if (b->txns[b->grants[i].txn].state == TXN_COMMITTED)
 			newest[b->grants[i].region] = &b->grants[i].grant;
-	allocator_init(&c->allocator, t, 1 + dice_next(&g->world.dice) / 2);
+	allocator_init(c->allocator, t);
+	c->epoch = 1 + dice_next(&g->world.dice) / 2;
 	for (unsigned i = 0; i < t->n_regions; i++) {
 		struct share_grant grant;
 
@@ -61,7 +63,7 @@ static void restore(struct globe_coordinator *c, const struct allocator_terms *t
 			grant.parts = grant.before = 0;
 		if (world_has(&g->world, SIM_TAKE_OVER_NEWEST))
 			grant.before = 0;
-		allocator_restore(&c->allocator, t, i, coordinator_now_us(c), &grant);
+		allocator_restore(c->allocator, t, i, coordinator_now_us(c), &grant);
 	}
 	c->position = b->committed;
 	c->phase = RUNNING;
@@ -203,11 +205,11 @@ static struct share_report heard(const struct globe_coordinator *c, unsigned reg
 	struct share_report r = *report;
 
 	if (world_has(w, SIM_LESS_COUNTS_AT_ONCE))
-		r.seq = c->allocator.region[region].seq;
+		r.seq = c->allocator->region[region].seq;
 	if (world_has(w, SIM_RELEASE_UNCHECKED))
 		r.used = 0;
 	if (world_has(w, SIM_ANY_EPOCH_LENDS) && r.lent > 0) {
-		r.lent_epoch = c->allocator.epoch;
+		r.lent_epoch = c->epoch;
 		r.lent_c0_us = coordinator_now_us(c);
 	}
 	return r;
@@ -221,7 +223,7 @@ static void read_reports(struct globe_coordinator *c, const struct allocator_ter
 		const struct globe_usage *u = &b->usage[c->position];
 		struct share_report r = heard(c, u->region, &u->report);
 
-		allocator_report(&c->allocator, t, u->region, coordinator_now_us(c), &r);
+		allocator_report(c->allocator, t, c->epoch, u->region, coordinator_now_us(c), &r);
 	}
 }
 
@@ -243,16 +245,16 @@ static void run(struct globe_coordinator *c, const struct allocator_terms *t)
 	uint32_t excess;
 
 	read_reports(c, t);
-	c->given = allocator_grant(&c->allocator, t, coordinator_now_us(c), c->grants);
-	excess = allocator_excess(&c->allocator, t, coordinator_now_us(c));
+	c->given = allocator_grant(c->allocator, t, c->epoch, coordinator_now_us(c), c->grants);
+	excess = allocator_excess(c->allocator, t, coordinator_now_us(c));
 	g->excess = excess > g->excess ? excess : g->excess;
 	if (c->given == 0)
 		return;
 	for (unsigned i = 0; i < t->n_regions; i++)
 		if (c->given >> i & 1) {
 			if (world_has(&g->world, SIM_GRANT_GIVES_FLOOR) &&
-			    c->grants[i].parts < c->allocator.region[i].floor)
-				c->grants[i].parts = c->allocator.region[i].floor;
+			    c->grants[i].parts < c->allocator->region[i].floor)
+				c->grants[i].parts = c->allocator->region[i].floor;
 			g->n_grants++;
 			world_log(&g->world, "coordinator %u: grant %llu to region %u: %u of %u",
 				  c->number, (unsigned long long)c->grants[i].seq, i,
@@ -292,7 +294,13 @@ void coordinator_kill(struct globe_coordinator *c)
 
 void coordinator_init(struct globe_coordinator *c, struct globe *g, unsigned number)
 {
-	*c = (struct globe_coordinator){.globe = g, .number = number, .alive = true};
+	*c = (struct globe_coordinator){
+		.globe = g,
+		.number = number,
+		.alive = true,
+		.allocator = globe_alloc(g, ALLOCATOR_BYTES(g->scenario.n_regions)),
+	};
+	memset(c->allocator, 0, ALLOCATOR_BYTES(g->scenario.n_regions));
 	sim_clock_set(&c->clock, 0, 0, (int64_t)(1 + world_below(&g->world, 1000 * GLOBE_SECOND)));
 	world_at(&g->world, world_below(&g->world, CYCLE_US), on_cycle, c, NULL);
 }

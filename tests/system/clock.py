@@ -3,42 +3,11 @@
 import contextlib
 import mmap
 import os
-import shutil
 import struct
-import subprocess
-import tempfile
 import time
-import unittest
 
 import harness
-
-_library = None
-
-
-def _shim():
-    """The path of the compiled shim."""
-    global _library
-    if _library is None:
-        compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-        if not compiler:
-            raise unittest.SkipTest("no C compiler for clock_shim.c (package gcc)")
-        directory = tempfile.TemporaryDirectory(prefix="kova-clock-")
-        path = os.path.join(directory.name, "clock_shim.so")
-        subprocess.run(
-            [
-                compiler,
-                "-std=gnu11",
-                "-O2",
-                "-shared",
-                "-fPIC",
-                "-o",
-                path,
-                os.path.join(harness.SOURCE, "tests", "system", "clock_shim.c"),
-            ],
-            check=True,
-        )
-        _library = (directory, path)  # the directory goes with the process
-    return _library[1]
+import shim
 
 
 class Real:
@@ -60,7 +29,7 @@ class Clock:
             self.words = mmap.mmap(file.fileno(), 16)
 
     def env(self):
-        env = {"LD_PRELOAD": _shim(), "KOVA_CLOCK_FILE": self.path}
+        env = {"LD_PRELOAD": shim.library("clock_shim.c"), "KOVA_CLOCK_FILE": self.path}
         if harness.SANITIZED:
             env["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
         return env

@@ -1,10 +1,12 @@
 """Coordinators beside a real Kafka grant shares of global quotas: never more than the whole, whatever becomes of them."""
 # Mostly waits.
+import signal
 import time
 
 import coordinator
 import harness
 import kafka
+import phases
 import share_topic
 import usage_topic
 
@@ -36,10 +38,10 @@ class Case(kafka.Case):
             self.regions.stop()
         self.broker.stop()
 
-    def coordinate(self, node="c", ready=True, **more):
+    def coordinate(self, node="c", ready=True, env=None, **more):
         config = {"node": node, "kafka": {"bootstrap": self.broker.bootstrap}, "policies": [POLICY], "regions": REGIONS,
                   "rollup": "500ms", **more}
-        process = self.keep(coordinator.Coordinator(self.subdirectory(node), config))
+        process = self.keep(coordinator.Coordinator(self.subdirectory(node), config, env=env))
         return process.wait_ready() if ready else process
 
     def report(self, interval=0.3, **demand):
@@ -65,7 +67,7 @@ class Case(kafka.Case):
 
 class One(Case):
     def test_shares_follow_demand(self):
-        self.coordinate()
+        daemon = self.coordinate()
         self.report(eu=2000)
         self.has("eu", 800)
         self.want(us=2000)
@@ -74,6 +76,19 @@ class One(Case):
         self.has("us", 425)  # 300, a quarter more, and a third of what nobody wants
         self.has("ap", 425)
         self.assertGreater(self.audit().count(), 3 * len(self.quotas))
+
+        def metric(region):
+            return daemon.metric(f'kova_global_share{{policy="world",region="{region}"}}')
+        harness.wait_for(lambda: abs(metric("us") - 425) <= 20 and abs(metric("eu") - 150) <= 20, "shares as metrics")
+        self.assertEqual(daemon.metric('kova_global_excess_bound_ratio{policy="world"}'), 0)
+        self.assertGreater(daemon.metric("kova_coordinator_grants_total"), 0)
+        self.assertEqual(daemon.metric("kova_coordinator_quotas"), len(self.quotas))
+        row = coordinator.rows_of(self.broker.read(coordinator.ROLLUP, coordinator.COMMITTED))[-1]
+        for region, at in row["regions"].items():
+            self.assertAlmostEqual(at["share"], metric(region), delta=30)
+            self.assertEqual(at["floor"], 100)
+            self.assertAlmostEqual(at["share"], at["floor"] + at["grant"], delta=0.001)
+        self.assertLessEqual(sum(at["share"] for at in row["regions"].values()), 1000)
 
     def test_a_successor_counts_what_was_granted_before(self):
         daemon = self.coordinate(grant=LONG)
@@ -107,6 +122,47 @@ class Several(Case):
         self.want(ap=2000)
         self.has("ap", 800)
         self.audit(margin=900000)
+
+
+class Phases(Case):
+    """Two coordinators; one is killed, or sleeps until it has been replaced, at each point of a transaction with grants."""
+
+    def setUp(self):
+        super().setUp()
+        self.point = phases.Point(self.directory)
+        self.report(interval=0.1, eu=2000)
+        self.first = self.coordinate("a", env=self.point.env(), grant=LONG).wait_partitions(4)
+        self.second = self.coordinate("b", grant=LONG).wait_partitions(2)
+        self.first.wait_partitions(2)
+        self.has("eu", 800)
+
+    def hit(self, name, number):
+        self.regions.silent = {"eu"}  # it goes on with what it has
+        self.point.arm(name, number)
+        self.want(us=2000)
+        self.point.wait()
+        self.second.wait_partitions(4)
+        time.sleep(2)
+        self.regions.silent = set()
+
+    def killed(self, name):
+        self.hit(name, signal.SIGKILL)
+        self.has("us", 800)
+        self.audit(margin=900000)
+
+    def slept(self, name):
+        self.hit(name, signal.SIGSTOP)
+        self.first.send_signal(signal.SIGCONT)
+        self.first.wait_partitions(2)
+        self.has("us", 800)
+        self.assertRegex(self.first.log(), "session_failed|partitions_lost")
+        self.audit(margin=900000)
+
+
+for _name in phases.NAMES:
+    for _kind in ("killed", "slept"):
+        setattr(Phases, f"test_{_kind}_{_name.replace(' ', '_')}",
+                lambda self, name=_name, kind=_kind: getattr(self, kind)(name))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 /* The allocator and the region's share by themselves: what counts, until when, and what changes it. tests/sim has them at work. */
 #include <criterion/criterion.h>
+#include <stdlib.h>
 
 #include "core/allocator.h"
 #include "core/region_share.h"
@@ -9,6 +10,20 @@
 
 static const struct region_share_terms region_terms = {.lend_us = 30 * SECOND,
 						       .lease_max_us = SECOND};
+
+static struct allocator *a;
+
+static void set_up(void)
+{
+	a = malloc(ALLOCATOR_BYTES(2));
+}
+
+static void tear_down(void)
+{
+	free(a);
+}
+
+TestSuite(allocator, .init = set_up, .fini = tear_down);
 
 static struct allocator_terms rate_terms(void)
 {
@@ -31,88 +46,83 @@ static struct share_report report(uint64_t t0_us, uint32_t demand)
 }
 
 /* The grant for a region that reports now; parts 0: none. */
-static struct share_grant grant(struct allocator *a, const struct allocator_terms *t,
-				unsigned region, uint64_t now_us, struct share_report r)
+static struct share_grant grant(const struct allocator_terms *t, unsigned region, uint64_t now_us,
+				struct share_report r)
 {
 	struct share_grant grants[ALLOCATOR_REGIONS_MAX];
 	uint32_t given;
 
-	allocator_report(a, t, region, now_us, &r);
-	given = allocator_grant(a, t, now_us, grants);
+	allocator_report(a, t, EPOCH, region, now_us, &r);
+	given = allocator_grant(a, t, EPOCH, now_us, grants);
 	return given >> region & 1 ? grants[region] : (struct share_grant){0};
 }
 
 Test(allocator, what_one_leaves_the_other_gets_above_its_floor)
 {
 	struct allocator_terms t = rate_terms();
-	struct allocator a;
 	struct share_grant g;
 
-	allocator_init(&a, &t, EPOCH);
-	g = grant(&a, &t, 0, SECOND, report(500, 2000));
+	allocator_init(a, &t);
+	g = grant(&t, 0, SECOND, report(500, 2000));
 	cr_expect_eq(g.parts, 900);
 	cr_expect_eq(g.t0_us, 500);
 	cr_expect_eq(g.seq, 1);
 	cr_expect_eq(g.c0_us, SECOND);
-	cr_expect_eq(allocator_counted(&a, &t, 0, SECOND), 900);
-	cr_expect_eq(allocator_counted(&a, &t, 0, SECOND + 5600000 - 1), 900);
-	cr_expect_eq(allocator_counted(&a, &t, 0, SECOND + 5600000), 100);
+	cr_expect_eq(allocator_counted(a, &t, 0, SECOND), 900);
+	cr_expect_eq(allocator_counted(a, &t, 0, SECOND + 5600000 - 1), 900);
+	cr_expect_eq(allocator_counted(a, &t, 0, SECOND + 5600000 + ALLOCATOR_TICK_US), 100);
 }
 
 Test(allocator, a_report_is_answered_once)
 {
 	struct allocator_terms t = rate_terms();
-	struct allocator a;
 
-	allocator_init(&a, &t, EPOCH);
-	cr_expect_eq(grant(&a, &t, 0, SECOND, report(500, 2000)).seq, 1);
-	cr_expect_eq(grant(&a, &t, 0, 9 * SECOND, report(500, 2000)).seq, 0, "it is not news");
-	cr_expect_eq(grant(&a, &t, 0, 9 * SECOND, report(501, 2000)).seq, 2);
+	allocator_init(a, &t);
+	cr_expect_eq(grant(&t, 0, SECOND, report(500, 2000)).seq, 1);
+	cr_expect_eq(grant(&t, 0, 9 * SECOND, report(500, 2000)).seq, 0, "it is not news");
+	cr_expect_eq(grant(&t, 0, 9 * SECOND, report(501, 2000)).seq, 2);
 }
 
 Test(allocator, less_counts_once_it_is_reported)
 {
 	struct allocator_terms t = rate_terms();
-	struct allocator a;
 	struct share_report r = report(500, 2000);
 
-	allocator_init(&a, &t, EPOCH);
-	cr_expect_eq(grant(&a, &t, 0, SECOND, r).parts, 900);
+	allocator_init(a, &t);
+	cr_expect_eq(grant(&t, 0, SECOND, r).parts, 900);
 	/* Another wants its part. */
-	cr_expect_eq(grant(&a, &t, 1, SECOND, report(500, 2000)).parts, 100);
+	cr_expect_eq(grant(&t, 1, SECOND, report(500, 2000)).parts, 100);
 	r.t0_us++;
-	cr_expect_eq(grant(&a, &t, 0, 2 * SECOND, r).parts, 500);
-	cr_expect_eq(allocator_counted(&a, &t, 0, 2 * SECOND), 900);
-	cr_expect_eq(grant(&a, &t, 1, 3 * SECOND, report(501, 2000)).parts, 100);
+	cr_expect_eq(grant(&t, 0, 2 * SECOND, r).parts, 500);
+	cr_expect_eq(allocator_counted(a, &t, 0, 2 * SECOND), 900);
+	cr_expect_eq(grant(&t, 1, 3 * SECOND, report(501, 2000)).parts, 100);
 	/* Read, not reported yet that it was. */
 	r.t0_us++;
 	r.seq = 1;
 	r.live = true;
-	grant(&a, &t, 0, 3 * SECOND, r);
-	cr_expect_eq(allocator_counted(&a, &t, 0, 3 * SECOND), 900);
+	grant(&t, 0, 3 * SECOND, r);
+	cr_expect_eq(allocator_counted(a, &t, 0, 3 * SECOND), 900);
 	r.t0_us++;
 	r.seq = 2;
-	allocator_report(&a, &t, 0, 3 * SECOND, &r);
-	cr_expect_eq(allocator_counted(&a, &t, 0, 3 * SECOND), 500);
-	cr_expect_eq(grant(&a, &t, 1, 3 * SECOND, report(502, 2000)).parts, 500);
+	allocator_report(a, &t, EPOCH, 0, 3 * SECOND, &r);
+	cr_expect_eq(allocator_counted(a, &t, 0, 3 * SECOND), 500);
+	cr_expect_eq(grant(&t, 1, 3 * SECOND, report(502, 2000)).parts, 500);
 }
 
 Test(allocator, little_is_not_moved)
 {
 	struct allocator_terms t = rate_terms();
-	struct allocator a;
 
-	allocator_init(&a, &t, EPOCH);
-	cr_expect_eq(grant(&a, &t, 0, SECOND, report(500, 480)).parts, 600 + 150);
-	cr_expect_eq(grant(&a, &t, 1, SECOND, report(500, 0)).parts, 250);
-	cr_expect_eq(grant(&a, &t, 0, SECOND + 1, report(501, 490)).seq, 0);
-	cr_expect_eq(grant(&a, &t, 0, SECOND + 1, report(502, 400)).seq, 0);
+	allocator_init(a, &t);
+	cr_expect_eq(grant(&t, 0, SECOND, report(500, 480)).parts, 600 + 150);
+	cr_expect_eq(grant(&t, 1, SECOND, report(500, 0)).parts, 250);
+	cr_expect_eq(grant(&t, 0, SECOND + 1, report(501, 490)).seq, 0);
+	cr_expect_eq(grant(&t, 0, SECOND + 1, report(502, 400)).seq, 0);
 }
 
 Test(allocator, an_owner_that_takes_over_counts_the_largest_that_may_live)
 {
 	struct allocator_terms t = rate_terms();
-	struct allocator a;
 	const struct share_grant newest = {.seq = 9,
 					   .clock = 1,
 					   .t0_us = 100,
@@ -122,54 +132,52 @@ Test(allocator, an_owner_that_takes_over_counts_the_largest_that_may_live)
 					   .before = 800,
 					   .floor = 100};
 
-	allocator_init(&a, &t, EPOCH);
-	allocator_restore(&a, &t, 0, SECOND, &newest);
-	cr_expect_eq(allocator_counted(&a, &t, 0, SECOND), 800);
-	cr_expect_eq(grant(&a, &t, 1, 2 * SECOND, report(1, 2000)).parts, 200);
-	cr_expect_eq(grant(&a, &t, 0, 3 * SECOND, report(101, 2000)).seq, 10);
+	allocator_init(a, &t);
+	allocator_restore(a, &t, 0, SECOND, &newest);
+	cr_expect_eq(allocator_counted(a, &t, 0, SECOND), 800);
+	cr_expect_eq(grant(&t, 1, 2 * SECOND, report(1, 2000)).parts, 200);
+	cr_expect_eq(grant(&t, 0, 3 * SECOND, report(101, 2000)).seq, 10);
 }
 
 Test(allocator, a_lent_floor_is_used_by_who_lent_it_to_whom_and_in_time)
 {
 	struct allocator_terms t = rate_terms();
-	struct allocator a;
 	struct share_report lends = report(1, 0);
 
-	allocator_init(&a, &t, EPOCH);
+	allocator_init(a, &t);
 	lends.lent = 100;
 	lends.lent_epoch = EPOCH + 1;
 	lends.lent_c0_us = SECOND;
-	allocator_report(&a, &t, 1, SECOND, &lends);
-	cr_expect_eq(grant(&a, &t, 0, SECOND, report(1, 2000)).parts, 900, "another's promise");
+	allocator_report(a, &t, EPOCH, 1, SECOND, &lends);
+	cr_expect_eq(grant(&t, 0, SECOND, report(1, 2000)).parts, 900, "another's promise");
 	lends.t0_us++;
 	lends.lent_epoch = EPOCH;
 	lends.seq = 1;
-	cr_expect_eq(grant(&a, &t, 1, 2 * SECOND, lends).parts, 0);
+	cr_expect_eq(grant(&t, 1, 2 * SECOND, lends).parts, 0);
 	lends.t0_us++;
 	lends.seq = 2;
-	allocator_report(&a, &t, 1, 2 * SECOND, &lends);
-	cr_expect_eq(grant(&a, &t, 0, 2 * SECOND, report(2, 2000)).parts, 1000);
+	allocator_report(a, &t, EPOCH, 1, 2 * SECOND, &lends);
+	cr_expect_eq(grant(&t, 0, 2 * SECOND, report(2, 2000)).parts, 1000);
 	/* The promise binds until 31 s; of these 0.8 s are margin, and a grant counts for 5.6 s. */
-	cr_expect_eq(grant(&a, &t, 0, 24600000, report(3, 2000)).parts, 1000);
-	cr_expect_eq(grant(&a, &t, 0, 24600001 + 5 * SECOND, report(4, 2000)).parts, 900);
+	cr_expect_eq(grant(&t, 0, 24600000 - 2 * ALLOCATOR_TICK_US, report(3, 2000)).parts, 1000);
+	cr_expect_eq(grant(&t, 0, 24600001 + 5 * SECOND, report(4, 2000)).parts, 900);
 }
 
 Test(allocator, a_raised_floor_waits_until_there_is_room_for_it)
 {
 	struct allocator_terms t = rate_terms();
-	struct allocator a;
 	struct share_report r = report(500, 2000);
 	struct share_grant g;
 
-	allocator_init(&a, &t, EPOCH);
-	cr_expect_eq(grant(&a, &t, 0, SECOND, r).parts, 900);
+	allocator_init(a, &t);
+	cr_expect_eq(grant(&t, 0, SECOND, r).parts, 900);
 	t.floors = 1;
 	t.region[1].floor = 500;
-	allocator_set_floors(&a, &t);
-	cr_expect_eq(grant(&a, &t, 1, SECOND, report(500, 2000)).floors, 0);
+	allocator_set_floors(a, &t);
+	cr_expect_eq(grant(&t, 1, SECOND, report(500, 2000)).floors, 0);
 	r.t0_us++;
 	r.floors = 1;
-	g = grant(&a, &t, 1, 7 * SECOND, report(501, 2000));
+	g = grant(&t, 1, 7 * SECOND, report(501, 2000));
 	cr_expect_eq(g.floors, 1);
 	cr_expect_eq(g.floor, 500);
 }
@@ -177,22 +185,20 @@ Test(allocator, a_raised_floor_waits_until_there_is_room_for_it)
 Test(allocator, who_does_not_know_the_newest_floors_lowers_none)
 {
 	struct allocator_terms t = rate_terms();
-	struct allocator a;
 	const struct share_grant risen = {
 		.seq = 1, .clock = 1, .whole = 1000, .floor = 500, .floors = 1};
 	struct share_report r = report(501, 0);
 
 	r.floors = 1;
-	allocator_init(&a, &t, EPOCH);
-	allocator_restore(&a, &t, 1, SECOND, &risen);
-	allocator_report(&a, &t, 1, SECOND, &r);
-	cr_expect_eq(allocator_counted(&a, &t, 1, 60 * SECOND), 500);
+	allocator_init(a, &t);
+	allocator_restore(a, &t, 1, SECOND, &risen);
+	allocator_report(a, &t, EPOCH, 1, SECOND, &r);
+	cr_expect_eq(allocator_counted(a, &t, 1, 60 * SECOND), 500);
 }
 
 Test(allocator, there_is_no_grant_without_room_not_even_for_a_floor)
 {
 	struct allocator_terms t = rate_terms();
-	struct allocator a;
 	const struct share_grant all = {.seq = 1,
 					.clock = 1,
 					.duration_us = 5 * SECOND,
@@ -201,79 +207,126 @@ Test(allocator, there_is_no_grant_without_room_not_even_for_a_floor)
 					.floor = 100};
 
 	/* The other's floor was lent, by a promise to an owner before. */
-	allocator_init(&a, &t, EPOCH);
-	allocator_restore(&a, &t, 0, SECOND, &all);
-	cr_expect_eq(grant(&a, &t, 1, SECOND, report(1, 2000)).parts, 0);
+	allocator_init(a, &t);
+	allocator_restore(a, &t, 0, SECOND, &all);
+	cr_expect_eq(grant(&t, 1, SECOND, report(1, 2000)).parts, 0);
 }
 
 Test(allocator, a_window_remembers_what_was_used)
 {
 	struct allocator_terms t = rate_terms();
-	struct allocator a;
 	struct share_report r = report(500, 2000);
 
 	t.kind = SHARE_WINDOW;
 	t.whole = 1000;
 	t.window_us = 10 * SECOND;
-	allocator_init(&a, &t, EPOCH);
-	cr_expect_eq(grant(&a, &t, 0, SECOND, r).parts, 900);
-	cr_expect_eq(allocator_counted(&a, &t, 0, 16 * SECOND), 900, "for a window more");
+	allocator_init(a, &t);
+	cr_expect_eq(grant(&t, 0, SECOND, r).parts, 900);
+	cr_expect_eq(allocator_counted(a, &t, 0, 16 * SECOND), 900, "for a window more");
 	r = (struct share_report){.clock = 1, .t0_us = 501, .seq = 1, .whole = 1000, .used = 700};
-	allocator_report(&a, &t, 0, 7 * SECOND, &r);
-	cr_expect_eq(allocator_counted(&a, &t, 0, 7 * SECOND), 700);
-	cr_expect_eq(allocator_counted(&a, &t, 0, 17600000), 100);
+	allocator_report(a, &t, EPOCH, 0, 7 * SECOND, &r);
+	cr_expect_eq(allocator_counted(a, &t, 0, 7 * SECOND), 700);
+	cr_expect_eq(allocator_counted(a, &t, 0, 17600000 + 2 * ALLOCATOR_TICK_US), 100);
 }
 
 Test(allocator, a_calendar_remembers_until_its_window_ends)
 {
 	struct allocator_terms t = rate_terms();
-	struct allocator a;
 	struct share_report r = report(500, 2000), other = report(400, 2000);
 
 	t.kind = SHARE_CALENDAR;
 	t.whole = 1000;
 	r.window = other.window = 3;
-	allocator_init(&a, &t, EPOCH);
-	cr_expect_eq(grant(&a, &t, 0, SECOND, r).parts, 900);
-	cr_expect_eq(grant(&a, &t, 1, 3600 * SECOND, other).parts, 100);
+	allocator_init(a, &t);
+	cr_expect_eq(grant(&t, 0, SECOND, r).parts, 900);
+	cr_expect_eq(grant(&t, 1, 3600 * SECOND, other).parts, 100);
 	/* Who is ahead has a new one; for who is behind the old one is as it was. */
 	r.window = 4;
 	r.t0_us++;
-	cr_expect_eq(grant(&a, &t, 0, 3601 * SECOND, r).parts, 500);
+	cr_expect_eq(grant(&t, 0, 3601 * SECOND, r).parts, 500);
 	other.t0_us++;
-	cr_expect_eq(grant(&a, &t, 1, 3602 * SECOND, other).parts, 100);
+	cr_expect_eq(grant(&t, 1, 3602 * SECOND, other).parts, 100);
 }
 
 Test(allocator, a_limit_that_changed_is_shared_in_the_same_fractions)
 {
 	struct allocator_terms t = rate_terms();
-	struct allocator a;
 	struct share_report r = report(500, 2000);
 
 	t.kind = SHARE_WINDOW;
 	t.window_us = SECOND;
-	allocator_init(&a, &t, EPOCH);
-	cr_expect_eq(grant(&a, &t, 0, SECOND, r).parts, 900);
+	allocator_init(a, &t);
+	cr_expect_eq(grant(&t, 0, SECOND, r).parts, 900);
 	t.whole = 501;
 	t.region[0].floor = t.region[1].floor = 50;
-	allocator_set_whole(&a, &t, 1000);
-	cr_expect_eq(allocator_counted(&a, &t, 0, SECOND), 451);
+	allocator_set_whole(a, &t, 1000);
+	cr_expect_eq(allocator_counted(a, &t, 0, SECOND), 451);
 	/* Who does not know yet reports in parts of what it knows. */
-	cr_expect_eq(grant(&a, &t, 1, SECOND, report(500, 2000)).parts, 50);
-	cr_expect_eq(a.region[1].demand, 501);
+	cr_expect_eq(grant(&t, 1, SECOND, report(500, 2000)).parts, 50);
+	cr_expect_eq(a->region[1].demand, 501);
 }
 
 Test(allocator, the_excess_of_loose_is_what_silent_regions_keep)
 {
 	struct allocator_terms t = rate_terms();
-	struct allocator a;
 
 	t.loose = true;
-	allocator_init(&a, &t, EPOCH);
-	grant(&a, &t, 0, SECOND, report(500, 2000));
-	cr_expect_eq(allocator_excess(&a, &t, SECOND), 0);
-	cr_expect_eq(grant(&a, &t, 1, 9 * SECOND, report(500, 2000)).parts, 900);
-	cr_expect_eq(allocator_excess(&a, &t, 9 * SECOND), 800);
+	allocator_init(a, &t);
+	grant(&t, 0, SECOND, report(500, 2000));
+	cr_expect_eq(allocator_excess(a, &t, SECOND), 0);
+	cr_expect_eq(grant(&t, 1, 9 * SECOND, report(500, 2000)).parts, 900);
+	cr_expect_eq(allocator_excess(a, &t, 9 * SECOND), 800);
+}
+
+Test(allocator, a_grant_that_nobody_here_knows_of_counts_as_all)
+{
+	struct allocator_terms t = rate_terms();
+	struct share_report r = report(500, 2000);
+
+	allocator_init(a, &t);
+	r.seq = 7;
+	r.live = true;
+	allocator_report(a, &t, EPOCH, 0, SECOND, &r);
+	cr_expect_eq(allocator_counted(a, &t, 0, SECOND), 1000);
+	cr_expect_eq(grant(&t, 1, SECOND, report(500, 2000)).parts, 0);
+	cr_expect_eq(allocator_counted(a, &t, 0, 7 * SECOND), 100);
+	r.t0_us++;
+	r.live = false;
+	cr_expect_eq(grant(&t, 0, 7 * SECOND, r).seq, 9);
+}
+
+Test(allocator, more_than_all_was_used_is_all)
+{
+	struct allocator_terms t = rate_terms();
+	struct share_report r = report(500, UINT32_MAX);
+
+	t.kind = SHARE_WINDOW;
+	t.window_us = SECOND;
+	allocator_init(a, &t);
+	r.whole = 1;
+	r.used = UINT32_MAX;
+	allocator_report(a, &t, EPOCH, 0, SECOND, &r);
+	cr_expect_eq(allocator_counted(a, &t, 0, SECOND), 1000);
+	cr_expect_eq(a->region[0].demand, 1000);
+}
+
+Test(allocator, nothing_rests_that_counts_or_is_heard_of)
+{
+	struct allocator_terms t = rate_terms();
+
+	allocator_init(a, &t);
+	grant(&t, 0, SECOND, report(500, 2000));
+	cr_expect_not(allocator_is_at_rest(a, &t, 5 * SECOND, SECOND), "a grant counts");
+	cr_expect(allocator_is_at_rest(a, &t, 8 * SECOND, SECOND));
+	cr_expect_not(allocator_is_at_rest(a, &t, 8 * SECOND, 9 * SECOND), "heard of");
+	a->newest = 2;
+	cr_expect_not(allocator_is_at_rest(a, &t, 8 * SECOND, SECOND), "floors have changed");
+	a->newest = 1;
+	t.kind = SHARE_CALENDAR;
+	cr_expect_not(allocator_is_at_rest(a, &t, 86400 * SECOND, SECOND));
+	cr_expect(allocator_is_at_rest(a, &t, 33 * 86400 * SECOND, SECOND));
+	t.loose = true;
+	cr_expect_not(allocator_is_at_rest(a, &t, 33 * 86400 * SECOND, SECOND), "it goes on");
 }
 
 /* ---- The region's side ---- */

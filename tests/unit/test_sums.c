@@ -162,3 +162,36 @@ Test(sums, a_row_says_what_was_used_since_the_last)
 	sums_release(&s);
 	buf_release(&rows);
 }
+
+Test(sums, a_row_of_a_global_policy_says_the_mean_of_what_its_quotas_have)
+{
+	struct coord_policy policies[] = {
+		{.name = "p", .limit = 500, .per = "1s", .is_global = true}};
+	char eu[] = "eu", us[] = "us";
+	struct coord_region regions[] = {{.name = eu, .floor_ppm = 100000},
+					 {.name = us, .floor_ppm = 20000}};
+	const struct coord_conf conf = {
+		.policies = policies, .n_policies = 1, .regions = {.of = regions, .n = 2}};
+	const struct rollup_interval interval = {1000, 2000, &conf};
+	const struct sum_record told = {.kind = SUM_PARTITION,
+					.policy = SLICE("p"),
+					.region = SLICE("eu"),
+					.partition = 3,
+					.shares = {3, 1800000, 300000}};
+	struct sums s = {0};
+	struct buf rows = {0};
+
+	write_and_read(&told, "3/p/eu", &s);
+	cr_assert_eq(sums_put_shares(&s, 1, SLICE("p"), SLICE("eu"),
+				     (struct share_sum){1, 200000, 100000}),
+		     KOVA_OK);
+	put(&s, 1, "p", "us", 0);
+	cr_assert(rollup_each(&s, &interval, add_row, &rows));
+	buf_add(&rows, "", 1);
+	cr_expect_not_null(strstr(rows.ptr, "\"share\":250,\"grant\":200,\"floor\":50}"), "%s",
+			   rows.ptr);
+	cr_expect_not_null(strstr(rows.ptr, "\"share\":10,\"grant\":0,\"floor\":10}"),
+			   "none is in use: %s", rows.ptr);
+	sums_release(&s);
+	buf_release(&rows);
+}
