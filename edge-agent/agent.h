@@ -19,6 +19,7 @@ struct control;
 struct publisher;
 struct usage_feed;
 struct gossip_service;
+struct pool_service;
 
 struct agent {
 	uv_loop_t *loop;
@@ -34,6 +35,7 @@ struct agent {
 	struct change_log *changes;    /* the owner's */
 	struct control *control;       /* of other loops than the owner: a replica */
 	struct engine *engine;
+	struct pool_service *pools;
 	struct usage_feed *feed;     /* NULL: there is no Kafka */
 	struct publisher *publisher; /* the owner's; NULL: there is no Kafka */
 	struct ops ops;

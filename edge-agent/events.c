@@ -24,11 +24,15 @@ struct event_message {
 	const char *event; /* a literal */
 	json_t *fields;
 	uint64_t at_ms;
+	char key[NAME_BYTES_MAX + 1]; /* of a record of POOL_TOPIC, ... */
+	char *text;                   /* ... and what it says, owned; NULL: it is an event */
 };
 
 struct event {
 	struct event *next; /* of those to be produced */
 	uint64_t hlc;
+	const char *topic;
+	char key[NAME_BYTES_MAX + 1]; /* "": the node */
 	size_t len;
 	char text[];
 };
@@ -58,17 +62,18 @@ static kova_status produce(struct events *e, struct event *event)
 	char hlc[HLC_TEXT_MAX];
 	int hlc_len = snprintf(hlc, sizeof hlc, "%" PRIu64, event->hlc);
 	const struct kafka_header headers[] = {
-		{"schema", SLICE(EVENTS_TOPIC)},
+		{"schema", slice_of(event->topic)},
 		{"region", slice_of(e->region)},
 		{"agent", slice_of(e->node)},
 		{"hlc", {hlc, (size_t)hlc_len}},
 	};
-	const struct kafka_record record = {.topic = EVENTS_TOPIC,
-					    .key = slice_of(e->node),
-					    .value = {event->text, event->len},
-					    .headers = headers,
-					    .n_headers = sizeof headers / sizeof headers[0],
-					    .opaque = event};
+	const struct kafka_record record = {
+		.topic = event->topic,
+		.key = slice_of(event->key[0] != '\0' ? event->key : e->node),
+		.value = {event->text, event->len},
+		.headers = headers,
+		.n_headers = sizeof headers / sizeof headers[0],
+		.opaque = event};
 
 	return kafka_produce(e->producer, &record);
 }
@@ -116,13 +121,16 @@ void events_fate(struct events *e, void *opaque, enum kafka_fate fate)
 	}
 }
 
-static struct event *event_new(const char *text, uint64_t hlc)
+static struct event *event_new(const struct event_message *m, const char *text, uint64_t hlc)
 {
 	size_t len = text != NULL ? strlen(text) : 0;
 	struct event *event = text != NULL ? malloc(sizeof *event + len) : NULL;
 
 	if (event != NULL) {
-		*event = (struct event){.hlc = hlc, .len = len};
+		*event = (struct event){.hlc = hlc,
+					.topic = m->text != NULL ? POOL_TOPIC : EVENTS_TOPIC,
+					.len = len};
+		memcpy(event->key, m->key, sizeof event->key);
 		memcpy(event->text, text, len);
 	}
 	return event;
@@ -146,9 +154,10 @@ static json_t *body_of(const struct events *e, const struct event_message *m, ui
 static void take(struct events *e, const struct event_message *m)
 {
 	uint64_t hlc = hlc_now(e->hlc, clock_read().wall_us / 1000);
-	json_t *body = e->n < EVENTS_WAITING && !e->stopped ? body_of(e, m, hlc) : NULL;
+	bool fits = e->n < EVENTS_WAITING && !e->stopped;
+	json_t *body = fits && m->text == NULL ? body_of(e, m, hlc) : NULL;
 	char *text = body != NULL ? json_dumps(body, JSON_COMPACT) : NULL;
-	struct event *event = event_new(text, hlc);
+	struct event *event = fits ? event_new(m, m->text != NULL ? m->text : text, hlc) : NULL;
 
 	free(text);
 	json_decref(body);
@@ -168,29 +177,48 @@ static void run(struct message *message)
 	if (m->owner->publisher != NULL)
 		take(publisher_events(m->owner->publisher), m);
 	json_decref(m->fields);
+	free(m->text);
 	free(m);
 }
 
 /* ---- On any loop ---- */
 
-void event_publish(struct agent *a, const char *event, json_t *fields)
+/* Takes `parts->fields` and `parts->text`. */
+static void send_off(struct agent *a, const struct event_message *parts)
 {
 	struct agent *owner = agent_owner(a);
 	struct event_message *m = a->feed != NULL ? malloc(sizeof *m) : NULL;
 
 	if (m == NULL) {
-		json_decref(fields);
+		json_decref(parts->fields);
+		free(parts->text);
 		return;
 	}
-	*m = (struct event_message){.message = {.run = run},
-				    .owner = owner,
-				    .event = event,
-				    .fields = fields,
-				    .at_ms = clock_read().wall_us / 1000};
+	*m = *parts;
+	m->message.run = run;
+	m->owner = owner;
+	m->at_ms = clock_read().wall_us / 1000;
 	if (owner == a)
 		run(&m->message);
 	else
 		mailbox_post(owner->mailbox, &m->message);
+}
+
+void event_publish(struct agent *a, const char *event, json_t *fields)
+{
+	const struct event_message m = {.event = event, .fields = fields};
+
+	send_off(a, &m);
+}
+
+void pool_numbers_publish(struct agent *a, const char *pool, struct slice numbers)
+{
+	struct event_message m = {.text = strndup(numbers.ptr, numbers.len)};
+
+	if (m.text == NULL)
+		return;
+	snprintf(m.key, sizeof m.key, "%s", pool);
+	send_off(a, &m);
 }
 
 /* ---- Life ---- */

@@ -12,6 +12,7 @@
 #include "io/kafka_producer.h"
 
 #define EVENTS_TOPIC "kova.events.v1"
+#define POOL_TOPIC "kova.pool.v1"
 
 struct agent;
 
@@ -23,6 +24,9 @@ enum { EVENTS_WAITING = 1024 };
  */
 void event_publish(struct agent *a, const char *event, json_t *fields);
 
+/* The five numbers of `pool`, JSON (copied), on POOL_TOPIC; as event_publish(). */
+void pool_numbers_publish(struct agent *a, const char *pool, struct slice numbers);
+
 /* ---- The owner's ---- */
 
 struct events;
@@ -30,7 +34,7 @@ struct events;
 /* All but `loop` are borrowed. NULL: out of memory. */
 struct events *events_new(uv_loop_t *loop, struct kafka_producer *producer, struct hlc *hlc,
 			  const char *node, const char *region);
-/* The producer tells of a record of EVENTS_TOPIC. */
+/* The producer tells of a record of EVENTS_TOPIC or POOL_TOPIC. */
 void events_fate(struct events *e, void *opaque, enum kafka_fate fate);
 /* No event comes any more. */
 void events_stop(struct events *e);

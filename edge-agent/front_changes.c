@@ -1,5 +1,5 @@
 /*
- * Administration over HTTP: changes of policies and overrides. The happy path of a change: its errand goes to the owner's
+ * Administration over HTTP: changes of policies, overrides and pools. The happy path of a change: its errand goes to the owner's
  * loop, which makes the change (control.h); a tour has each other loop take over the policies and overrides that result; back
  * on its own loop the call is answered, so that whoever has read the answer finds the change in force on every connection.
  * One that fails comes back without the tour. A caller that hangs up leaves the change as it is. With one loop all of it
@@ -17,7 +17,15 @@
 
 enum { WHO_MAX = sizeof "token:" + AUTH_NAME_MAX };
 
-enum change_kind { PUT_POLICY, DELETE_POLICY, PUT_OVERRIDE, DELETE_OVERRIDE };
+enum change_kind {
+	PUT_POLICY,
+	DELETE_POLICY,
+	PUT_OVERRIDE,
+	DELETE_OVERRIDE,
+	PUT_POOL,
+	DELETE_POOL,
+	PATCH_ENDPOINT,
+};
 
 struct change {
 	struct call_errand errand;
@@ -40,7 +48,8 @@ struct change {
 
 static bool is_put(const struct change *ch)
 {
-	return ch->kind == PUT_POLICY || ch->kind == PUT_OVERRIDE;
+	return ch->kind == PUT_POLICY || ch->kind == PUT_OVERRIDE || ch->kind == PUT_POOL ||
+	       ch->kind == PATCH_ENDPOINT;
 }
 
 static void answer(struct http_call *c, const struct change *ch)
@@ -75,11 +84,35 @@ static void answer(struct http_call *c, const struct change *ch)
 	}
 }
 
+static void on_enabled(struct pool_request *r)
+{
+	pool_request_free(r);
+}
+
+/* Active by the operator's word ends what three unknown keys in a row began. */
+static void enable(const struct change *ch)
+{
+	const char *state = json_string_value(json_object_get(ch->body, "state"));
+	struct pool_request *r;
+
+	if (ch->kind != PATCH_ENDPOINT || ch->status != KOVA_OK || state == NULL ||
+	    strcmp(state, "active") != 0 || ch->home->pools == NULL)
+		return;
+	r = pool_request_new(ch->home->pools, POOL_ASK_ENABLE);
+	if (r == NULL)
+		return;
+	r->pool = ch->name;
+	r->endpoint = ch->key;
+	r->on_done = on_enabled;
+	pool_ask(r);
+}
+
 static void change_end(struct change *ch)
 {
 	struct http_call *c = call_errand_end(&ch->errand);
 
 	ch->home->tours--;
+	enable(ch);
 	if (c != NULL)
 		answer(c, ch);
 	json_decref(ch->body);
@@ -137,6 +170,13 @@ static kova_status apply(struct control *control, struct change *ch)
 		return control_delete_policy(control, ch->name, ch->who, &ch->error);
 	case PUT_OVERRIDE:
 		return control_put_override(control, ch->body, ch->who, &ch->error);
+	case PUT_POOL:
+		return control_put_pool(control, ch->name, ch->body, ch->who, &ch->error);
+	case DELETE_POOL:
+		return control_delete_pool(control, ch->name, ch->who, &ch->error);
+	case PATCH_ENDPOINT:
+		return control_patch_endpoint(control, ch->name, ch->key, ch->body, ch->who,
+					      &ch->error);
 	case DELETE_OVERRIDE:
 		break;
 	}
@@ -268,4 +308,47 @@ void handle_delete_override(struct http_call *c, const struct http_request *r)
 	}
 	change_begin(c, DELETE_OVERRIDE, NULL, p[0].value, p[1].given ? p[1].value : none,
 		     p[2].given ? p[2].value : none);
+}
+
+/* ---- Pools ---- */
+
+void handle_put_pool(struct http_call *c, const struct http_request *r)
+{
+	struct slice name;
+
+	if (!call_path_part(c, r, SLICE("/v1/pools/"), &name))
+		return;
+	json_t *pool = call_item(c, r);
+
+	if (pool != NULL)
+		change_begin(c, PUT_POOL, pool, name, none, none);
+}
+
+void handle_delete_pool(struct http_call *c, const struct http_request *r)
+{
+	struct slice name;
+
+	if (call_path_part(c, r, SLICE("/v1/pools/"), &name))
+		change_begin(c, DELETE_POOL, NULL, name, none, none);
+}
+
+void handle_patch_endpoint(struct http_call *c, const struct http_request *r)
+{
+	struct slice rest = slice_after(r->path, sizeof "/v1/pools/" - 1), name, id;
+	struct http_request cut = *r;
+	char pool[NAME_BYTES_MAX + 1];
+
+	cut.path.len = r->path.len - rest.len + slice_index(rest, '/');
+	if (!call_path_part(c, &cut, SLICE("/v1/pools/"), &name))
+		return;
+	/* The next part is decoded where this one is. */
+	snprintf(pool, sizeof pool, "%.*s", (int)name.len, name.ptr);
+	if (!call_path_part(c, r,
+			    (struct slice){r->path.ptr, cut.path.len + sizeof "/endpoints/" - 1},
+			    &id))
+		return;
+	json_t *body = call_json(c, r);
+
+	if (body != NULL)
+		change_begin(c, PATCH_ENDPOINT, body, slice_of(pool), id, none);
 }

@@ -37,6 +37,10 @@ static void serve_start(struct http_call *c, const struct http_request *r)
 		"GET  /v1/check?policy=P&key=K\n"
 		"GET  /v1/policies    PUT, DELETE /v1/policies/{name}\n"
 		"GET  /v1/overrides   PUT, DELETE /v1/overrides\n"
+		"GET  /v1/pools\n"
+		"POST /v1/pools/{pool}/next /v1/pools/{pool}/report\n"
+		"GET  /v1/pools/{pool}    PUT, DELETE /v1/pools/{pool}\n"
+		"PATCH /v1/pools/{pool}/endpoints/{id}\n"
 		"GET  /v1/changes\n"
 		"GET  /v1/members /v1/usage?policy=P&key=K /v1/home?key=K\n"
 		"GET  /healthz /readyz /metrics\n";
@@ -52,7 +56,8 @@ enum access { OPEN, ANY_TOKEN, CHECK, ADMIN };
 
 struct route {
 	enum http_method method;
-	struct slice path; /* one that ends in '/' stands for all with one more part */
+	struct slice
+		path; /* one that ends in '/' stands for all with one more part, and so does '*' within one */
 	enum access access;
 	http_handler *handle;
 };
@@ -77,6 +82,13 @@ static const struct route routes[] = {
 	{METHOD_GET, PATH("/v1/overrides"), ADMIN, handle_overrides},
 	{METHOD_PUT, PATH("/v1/overrides"), ADMIN, handle_put_override},
 	{METHOD_DELETE, PATH("/v1/overrides"), ADMIN, handle_delete_override},
+	{METHOD_GET, PATH("/v1/pools"), ANY_TOKEN, front_pool_list},
+	{METHOD_GET, PATH("/v1/pools/"), ANY_TOKEN, front_pool_show},
+	{METHOD_PUT, PATH("/v1/pools/"), ADMIN, handle_put_pool},
+	{METHOD_DELETE, PATH("/v1/pools/"), ADMIN, handle_delete_pool},
+	{METHOD_POST, PATH("/v1/pools/*/next"), CHECK, front_pool_next},
+	{METHOD_POST, PATH("/v1/pools/*/report"), CHECK, front_pool_report},
+	{METHOD_PATCH, PATH("/v1/pools/*/endpoints/"), ADMIN, handle_patch_endpoint},
 	{METHOD_GET, PATH("/v1/changes"), ADMIN, handle_changes},
 	{METHOD_GET, PATH("/v1/members"), ANY_TOKEN, handle_members},
 	{METHOD_GET, PATH("/v1/usage"), ANY_TOKEN, handle_usage},
@@ -92,7 +104,18 @@ enum { N_ROUTES = sizeof routes / sizeof routes[0] };
 static bool path_matches(const struct route *route, struct slice path)
 {
 	struct slice p = route->path;
+	size_t star = slice_index(p, '*');
 
+	if (star < p.len) {
+		if (path.len <= star || memcmp(path.ptr, p.ptr, star) != 0)
+			return false;
+		size_t part = slice_index(slice_after(path, star), '/');
+
+		if (part == 0)
+			return false;
+		p = slice_after(p, star + 1);
+		path = slice_after(path, star + part);
+	}
 	if (p.len == 1 || p.ptr[p.len - 1] != '/')
 		return slice_equal(p, path);
 	return path.len > p.len && memcmp(path.ptr, p.ptr, p.len) == 0 &&
@@ -116,7 +139,8 @@ static const char *method_text(enum http_method method)
 {
 	static const char *const texts[] = {
 		[METHOD_GET] = "GET, HEAD", [METHOD_HEAD] = "HEAD",     [METHOD_POST] = "POST",
-		[METHOD_PUT] = "PUT",       [METHOD_DELETE] = "DELETE", [METHOD_OTHER] = "",
+		[METHOD_PUT] = "PUT",       [METHOD_DELETE] = "DELETE", [METHOD_PATCH] = "PATCH",
+		[METHOD_OTHER] = "",
 	};
 
 	return texts[method];
@@ -196,7 +220,8 @@ static bool let_in(struct http_call *c, const struct http_request *r, enum acces
 static bool media_type_fits(struct http_call *c, const struct http_request *r)
 {
 	struct slice type = http_request_media_type(r), origin;
-	bool is_read = r->method == METHOD_POST || r->method == METHOD_PUT;
+	bool is_read =
+		r->method == METHOD_POST || r->method == METHOD_PUT || r->method == METHOD_PATCH;
 
 	if (!is_read || type.len == 0 || http_same_text(type, SLICE("application/json")))
 		return true;
@@ -269,6 +294,8 @@ static void on_abandoned(struct http_exchange *x)
 
 	if (c->request != NULL)
 		request_abandon(c->request);
+	if (c->pool_request != NULL)
+		pool_request_abandon(c->pool_request);
 	if (c->errand != NULL)
 		c->errand->call = NULL;
 	conn_request_ended(c->front->conn);
@@ -358,7 +385,8 @@ static bool is_waiting(struct http_exchange *x)
 {
 	struct http_call *c = http_exchange_extra(x);
 
-	return c->request != NULL && c->request->wait_ms != 0;
+	return (c->request != NULL && c->request->wait_ms != 0) ||
+	       (c->pool_request != NULL && c->pool_request->wait_ms != 0);
 }
 
 static void on_end(struct conn *c)

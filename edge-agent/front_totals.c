@@ -11,6 +11,7 @@
 #include "core/rfc3339.h"
 #include "http_call.h"
 #include "ops.h"
+#include "ops_pools.h"
 #include "tour.h"
 #include "usage.h"
 
@@ -37,6 +38,7 @@ static void on_totals(struct tour *t)
 	if (c != NULL)
 		e->answer(c, e);
 	free(e->totals.policies);
+	free(e->totals.pools);
 	free(e);
 }
 
@@ -90,7 +92,10 @@ void handle_metrics(struct http_call *c, const struct http_request *r)
 		e->openmetrics = openmetrics != 0 && openmetrics >= plain;
 		e->answer = answer_metrics;
 		e->totals.policies = calloc(1, sizeof *e->totals.policies);
-		if (e->totals.policies == NULL) {
+		e->totals.pools = calloc(1, sizeof *e->totals.pools);
+		if (e->totals.policies == NULL || e->totals.pools == NULL) {
+			free(e->totals.policies);
+			free(e->totals.pools);
 			free(e);
 			e = NULL;
 		}

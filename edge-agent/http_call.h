@@ -17,6 +17,7 @@
 #include "conn.h"
 #include "io/conf.h"
 #include "io/http_server.h"
+#include "pool_request.h"
 
 /*
  * A connection of this front. Its buffers are used by one call at a time, between its begin and its
@@ -46,9 +47,10 @@ enum call_shape {
 struct http_call {
 	struct http_exchange *exchange;
 	struct http_conn *front;
-	const struct auth_token *token; /* NULL: none was needed */
-	struct request *request;        /* in progress; NULL: none */
-	struct call_errand *errand;     /* to other loops; NULL: none */
+	const struct auth_token *token;    /* NULL: none was needed */
+	struct request *request;           /* in progress; NULL: none */
+	struct pool_request *pool_request; /* likewise */
+	struct call_errand *errand;        /* to other loops; NULL: none */
 	uint64_t begun_us;
 	uint16_t deny_status; /* CALL_CHECK: of a refusal */
 	uint8_t shape;        /* enum call_shape */
@@ -121,6 +123,8 @@ bool call_path_part(struct http_call *c, const struct http_request *r, struct sl
 
 http_handler front_limiter_take, front_limiter_peek, front_limiter_refund, front_limiter_acquire,
 	front_limiter_release, front_limiter_renew, front_limiter_check, front_limiter_feedback;
+http_handler front_pool_next, front_pool_report, front_pool_show, front_pool_list;
+http_handler handle_put_pool, handle_delete_pool, handle_patch_endpoint;
 http_handler handle_policies, handle_put_policy, handle_delete_policy, handle_overrides,
 	handle_put_override, handle_delete_override, handle_changes, handle_members, handle_usage,
 	handle_home, handle_ready, handle_metrics;

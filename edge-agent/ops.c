@@ -1,5 +1,7 @@
 #include "ops.h"
 
+#include "ops_pools.h"
+
 #include <string.h>
 #include <time.h>
 
@@ -195,6 +197,8 @@ void ops_add(const struct agent *a, struct ops_totals *t)
 		gossip_service_numbers(a->gossip, &t->gossip);
 	if (t->policies != NULL)
 		policy_stats_each(add_policy, t);
+	if (t->pools != NULL)
+		ops_pools_add(a, t->pools);
 }
 
 /* ---- ready ---- */

@@ -78,6 +78,8 @@ struct ops_site {
 	unsigned shards, down;
 };
 
+struct ops_pools; /* ops_pools.h */
+
 /* What the loops add up to. All zeros at first. */
 struct ops_totals {
 	struct redis_counters redis;
@@ -105,6 +107,7 @@ struct ops_totals {
 	unsigned loop;                 /* the one that was added last */
 	struct gossip_numbers gossip;  /* the owner's */
 	struct ops_policies *policies; /* NULL: they are not asked for */
+	struct ops_pools *pools;       /* likewise */
 };
 
 /* Adds the numbers of one loop. On that loop. */

@@ -9,6 +9,7 @@
 
 #include "core/version.h"
 #include "ops.h"
+#include "ops_pools.h"
 
 /* ---- policies ---- */
 
@@ -94,6 +95,14 @@ static void write_policy_family(struct metrics_writer *w, const struct ops_polic
 		memcpy(&value, (const char *)&p->of[i].counts + family->counter_at, sizeof value);
 		metrics_sample(w, &label, 1, (double)value);
 	}
+}
+
+static void collect_pools(struct metrics_writer *w, const void *totals)
+{
+	const struct ops_totals *t = totals;
+
+	if (t->pools != NULL)
+		ops_pools_write(w, t->pools);
 }
 
 static void collect_policies(struct metrics_writer *w, const void *totals)
@@ -448,6 +457,7 @@ void ops_metrics(const struct ops_totals *t, struct buf *out, bool openmetrics)
 		collect_build,  collect_policies, collect_store,   collect_engine,
 		collect_home,   collect_kafka,    collect_shares,  collect_clock,
 		collect_gossip, collect_latency,  collect_process, collect_connections,
+		collect_pools,
 	};
 
 	metrics_write(out, openmetrics, collectors, sizeof collectors / sizeof collectors[0], t);

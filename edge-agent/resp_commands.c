@@ -32,8 +32,10 @@ static const struct resp_command_entry commands[] = {
 	{"quit", server_quit, -1, COMMAND_NOAUTH, 0, 0, 0, "connection", "Closes the connection"},
 	{"reset", server_reset, 1, COMMAND_NOAUTH, 0, 0, 0, "connection",
 	 "Brings the connection into its first state"},
-	{"kova.pool.next", resp_limiter_later, -1, COMMAND_LATER, 0, 0, 0, "pool", ""},
-	{"kova.pool.report", resp_limiter_later, -1, COMMAND_LATER, 0, 0, 0, "pool", ""},
+	{"kova.pool.next", resp_pool_next, -2, COMMAND_CHECK | COMMAND_WRITE, 0, 0, 0, "pool",
+	 "Gives an endpoint of a pool, with the permits that go with it"},
+	{"kova.pool.report", resp_pool_report, -4, COMMAND_CHECK | COMMAND_WRITE, 0, 0, 0, "pool",
+	 "Tells how it went with an endpoint"},
 };
 
 enum { N_COMMANDS = sizeof commands / sizeof commands[0], INFO_FIELDS = 10 };
@@ -45,23 +47,6 @@ const struct resp_command_entry *resp_command_find(struct slice name)
 			return &commands[i];
 	}
 	return NULL;
-}
-
-/* What COMMAND shows: all that is available. */
-static const struct resp_command_entry *find_listed(struct slice name)
-{
-	const struct resp_command_entry *e = resp_command_find(name);
-
-	return e != NULL && (e->flags & COMMAND_LATER) == 0 ? e : NULL;
-}
-
-static uint32_t count_listed(void)
-{
-	uint32_t n = 0;
-
-	for (unsigned i = 0; i < N_COMMANDS; i++)
-		n += (commands[i].flags & COMMAND_LATER) == 0;
-	return n;
 }
 
 /* ---- What is written of one ---- */
@@ -123,10 +108,8 @@ static void write_name(struct resp_session *s, const struct resp_command_entry *
 
 static void write_all(struct resp_session *s, entry_writer *write)
 {
-	for (unsigned i = 0; i < N_COMMANDS; i++) {
-		if ((commands[i].flags & COMMAND_LATER) == 0)
-			write(s, &commands[i]);
-	}
+	for (unsigned i = 0; i < N_COMMANDS; i++)
+		write(s, &commands[i]);
 }
 
 /* ---- COMMAND ---- */
@@ -136,13 +119,13 @@ static void command_info(const struct resp_call *call)
 	struct resp_session *s = call->session;
 
 	if (call->argc <= 2) {
-		resp_write_array(s->reply, count_listed());
+		resp_write_array(s->reply, N_COMMANDS);
 		write_all(s, write_info);
 		return;
 	}
 	resp_write_array(s->reply, call->argc - 2);
 	for (uint32_t i = 2; i < call->argc; i++) {
-		const struct resp_command_entry *e = find_listed(call->argv[i]);
+		const struct resp_command_entry *e = resp_command_find(call->argv[i]);
 
 		if (e != NULL)
 			write_info(s, e);
@@ -157,15 +140,15 @@ static void command_docs(const struct resp_call *call)
 	uint32_t n = 0;
 
 	if (call->argc == 2) {
-		resp_write_map(s->reply, s->version, count_listed());
+		resp_write_map(s->reply, s->version, N_COMMANDS);
 		write_all(s, write_docs);
 		return;
 	}
 	for (uint32_t i = 2; i < call->argc; i++)
-		n += find_listed(call->argv[i]) != NULL;
+		n += resp_command_find(call->argv[i]) != NULL;
 	resp_write_map(s->reply, s->version, n);
 	for (uint32_t i = 2; i < call->argc; i++) {
-		const struct resp_command_entry *e = find_listed(call->argv[i]);
+		const struct resp_command_entry *e = resp_command_find(call->argv[i]);
 
 		if (e != NULL)
 			write_docs(s, e);
@@ -181,9 +164,9 @@ void command_run(const struct resp_call *call)
 	} else if (resp_word_is(call->argv[1], "docs")) {
 		command_docs(call);
 	} else if (resp_word_is(call->argv[1], "count") && call->argc == 2) {
-		resp_write_int(s->reply, count_listed());
+		resp_write_int(s->reply, N_COMMANDS);
 	} else if (resp_word_is(call->argv[1], "list") && call->argc == 2) {
-		resp_write_array(s->reply, count_listed());
+		resp_write_array(s->reply, N_COMMANDS);
 		write_all(s, write_name);
 	} else {
 		session_error(s, "ERR",

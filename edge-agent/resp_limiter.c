@@ -356,17 +356,3 @@ void resp_limiter_throttle(const struct resp_call *call)
 	r->pairs[0] = (struct request_pair){.key = call->argv[1], .cost = 1};
 	session_decide(call->session, r, REPLY_THROTTLE);
 }
-
-void resp_limiter_later(const struct resp_call *call)
-{
-	char name[32];
-	size_t i;
-
-	for (i = 0; call->entry->name[i] != '\0' && i < sizeof name - 1; i++) {
-		char c = call->entry->name[i];
-
-		name[i] = c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c;
-	}
-	name[i] = '\0';
-	session_error(call->session, "ERR", "%s is not available yet", name);
-}

@@ -187,6 +187,8 @@ static void write_later(struct resp_session *s, struct buf *out, const struct re
 {
 	if (buf_failed(&slot->later->text))
 		resp_write_error(out, "ERR", kova_status_text(KOVA_ENOMEM));
+	else if (slot->later->raw)
+		buf_add_slice(out, buf_slice(&slot->later->text));
 	else
 		resp_write_verbatim(out, slot->version, buf_slice(&slot->later->text));
 	later_free(slot->later);
@@ -235,7 +237,9 @@ static void on_request_done(struct request *r)
 static void abandon_later(struct resp_session *s, struct reply_later *later)
 {
 	later->session = NULL;
-	if (later->said)
+	if (!later->said && later->on_abandoned != NULL)
+		later->on_abandoned(later);
+	if (later->said || later->on_abandoned != NULL)
 		later_free(later);
 	s->n_later--;
 	conn_request_ended(s->conn);
@@ -277,9 +281,11 @@ static void ring_cut(struct resp_session *s, uint32_t from)
 void session_abandon_waiting(struct resp_session *s)
 {
 	for (uint32_t i = 0; i < s->n_slots; i++) {
-		const struct request *r = slot_at(s, i)->request;
+		const struct reply_slot *slot = slot_at(s, i);
+		const struct request *r = slot->request;
+		bool waits = slot->later != NULL && !slot->later->said && slot->later->waits;
 
-		if (r != NULL && !is_done(r) && r->wait_ms > 0) {
+		if (waits || (r != NULL && !is_done(r) && r->wait_ms > 0)) {
 			ring_cut(s, i);
 			break;
 		}
@@ -363,6 +369,7 @@ struct reply_later *session_later(struct resp_session *s)
 		return NULL;
 	}
 	*slot = (struct reply_slot){.later = later, .version = s->version};
+	later->version = s->version;
 	later->session = s;
 	s->n_later++;
 	conn_request_begins(s->conn);

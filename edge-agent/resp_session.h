@@ -25,7 +25,13 @@ struct reply_later {
 	struct resp_session
 		*session; /* NULL: nobody waits for it any more. Of the session's loop only */
 	struct buf text;
-	bool said; /* it is the session's to free */
+	bool said;       /* it is the session's to free */
+	bool raw;        /* the text is the reply as it is */
+	bool waits;      /* not for those who have shut their pen */
+	uint8_t version; /* of RESP, when the command came */
+	/* Nobody waits for it any more, and nobody will: nothing is owed. NULL: it is still owed. */
+	void (*on_abandoned)(struct reply_later *later);
+	void *owner;
 };
 
 struct reply_slot {
@@ -110,7 +116,6 @@ enum command_flags {
 	COMMAND_CHECK = 1,  /* needs the scope `check` */
 	COMMAND_NOAUTH = 2, /* may come before a token was shown */
 	COMMAND_WRITE = 4,  /* for COMMAND INFO */
-	COMMAND_LATER = 8,  /* not available yet: not listed */
 };
 
 struct resp_command_entry {
@@ -127,8 +132,9 @@ struct resp_command_entry {
 const struct resp_command_entry *resp_command_find(struct slice name);
 /* resp_limiter.c */
 resp_handler resp_limiter_take, resp_limiter_peek, resp_limiter_refund, resp_limiter_acquire,
-	resp_limiter_release, resp_limiter_renew, resp_limiter_throttle, resp_limiter_feedback,
-	resp_limiter_later;
+	resp_limiter_release, resp_limiter_renew, resp_limiter_throttle, resp_limiter_feedback;
+/* resp_pool.c */
+resp_handler resp_pool_next, resp_pool_report;
 /* resp_server.c */
 resp_handler server_ping, server_echo, server_hello, server_auth, server_select, server_quit,
 	server_reset, server_info;

@@ -1,4 +1,5 @@
 #include "worker.h"
+#include "pool_service.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -211,6 +212,8 @@ bool worker_open(struct worker *w, const struct redis_conf *redis, const struct 
 		return false;
 	w->outages = outages;
 	if (open_engine(w, redis, first))
+		w->agent.pools = pool_service_new(&w->agent);
+	if (w->agent.pools != NULL)
 		w->conns = conn_pool_new(&w->agent,
 					 first != NULL ? conn_pool_max_clients(first->conns) : 0);
 	if (w->conns == NULL) {
@@ -281,6 +284,13 @@ static struct engine *take_engine(struct worker *w)
 	return engine;
 }
 
+/* Nobody is connected any more who could ask. */
+static void close_pools(struct worker *w)
+{
+	pool_service_close(w->agent.pools);
+	w->agent.pools = NULL;
+}
+
 /* What is on its way from here comes back here, and may look at the engine. */
 static void on_errands_timer(uv_timer_t *t)
 {
@@ -290,6 +300,7 @@ static void on_errands_timer(uv_timer_t *t)
 	if (w->agent.tours > 0)
 		return;
 	uv_timer_stop(t);
+	close_pools(w);
 	engine = w->agent.owner != NULL ? take_engine(w) : NULL;
 	if (engine != NULL)
 		engine_close(engine, on_engine_closed, w);
@@ -327,7 +338,8 @@ static void on_drain_timer(uv_timer_t *t)
 {
 	struct worker *w = t->data;
 	bool late = uv_now(w->loop) >= w->timer_until_ms;
-	bool ended = conn_pool_count(w->conns) == 0 && engine_is_idle(w->agent.engine);
+	bool ended = conn_pool_count(w->conns) == 0 && engine_is_idle(w->agent.engine) &&
+		     pool_service_is_idle(w->agent.pools);
 
 	if (!ended && !late)
 		return;
@@ -342,6 +354,7 @@ static void drain(struct worker *w)
 {
 	w->agent.draining = true;
 	engine_drain(w->agent.engine);
+	pool_service_drain(w->agent.pools);
 	conn_pool_drain(w->conns);
 	/* A call that the store does not answer ends by its own time-out, and its caller is answered then. */
 	w->timer_until_ms = uv_now(w->loop) + w->drain_ms;

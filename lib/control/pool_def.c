@@ -226,6 +226,8 @@ static void close_ranks(struct compiler *c)
 		}
 		d->members[n] = d->members[i];
 		c->reading[n++] = c->reading[i];
+		if (n - 1 < i)
+			c->reading[i] = (struct reading){0};
 	}
 	d->n_members = n;
 }

@@ -46,6 +46,21 @@ struct pool_endpoint {
 	bool off;        /* disabled by the operator */
 };
 
+/* By which rules a provider's headers are read. */
+enum pool_dialect {
+	POOL_DIALECT_NONE,
+	POOL_DIALECT_OPENAI,
+	POOL_DIALECT_AZURE,
+	POOL_DIALECT_GROQ,
+	POOL_DIALECT_ANTHROPIC,
+	POOL_DIALECT_GITHUB,
+	POOL_DIALECT_DISCORD,
+	POOL_DIALECT_REDDIT,
+	POOL_DIALECT_TWITTER,
+	POOL_DIALECT_IETF,
+	POOL_DIALECT_2CAPTCHA,
+};
+
 enum pool_outcome {
 	POOL_OK,
 	POOL_REFUSED,

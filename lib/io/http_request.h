@@ -11,6 +11,7 @@ enum http_method {
 	METHOD_POST,
 	METHOD_PUT,
 	METHOD_DELETE,
+	METHOD_PATCH,
 	METHOD_OTHER,
 };
 

@@ -353,6 +353,8 @@ static enum http_method method_of(const llhttp_t *parser)
 		return METHOD_PUT;
 	case HTTP_DELETE:
 		return METHOD_DELETE;
+	case HTTP_PATCH:
+		return METHOD_PATCH;
 	default:
 		return METHOD_OTHER;
 	}

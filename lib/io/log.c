@@ -118,6 +118,8 @@ static void write_json(struct buf *b, enum log_level level, const char *event, c
 	for (unsigned i = 0; i < n_fields; i++)
 		if (fields[i].kind == LOG_FIELD_INT)
 			add_json_int(b, fields[i].name, fields[i].number);
+		else if (fields[i].kind == LOG_FIELD_MEMBERS)
+			buf_printf(b, ",%s", fields[i].text);
 		else
 			add_json_text(b, fields[i].name, fields[i].text);
 	buf_add_text(b, "}\n");

@@ -25,14 +25,17 @@ void log_setup(enum log_format format, enum log_level least, const char *node);
 /* A field of a line. Borrowed for the call; `text` NULL is written as an empty string. */
 struct log_field {
 	const char *name;
-	enum { LOG_FIELD_TEXT, LOG_FIELD_INT } kind;
-	const char *text;
+	enum { LOG_FIELD_TEXT, LOG_FIELD_INT, LOG_FIELD_MEMBERS } kind;
+	const char *text; /* LOG_FIELD_MEMBERS: members of a JSON object, without its braces */
 	int64_t number;
 };
 #define LOG_TEXT_FIELD(name_, text_) \
 	((struct log_field){.name = (name_), .kind = LOG_FIELD_TEXT, .text = (text_)})
 #define LOG_INT_FIELD(name_, number_) \
 	((struct log_field){.name = (name_), .kind = LOG_FIELD_INT, .number = (number_)})
+
+#define LOG_MEMBERS_FIELD(name_, text_) \
+	((struct log_field){.name = (name_), .kind = LOG_FIELD_MEMBERS, .text = (text_)})
 
 /* A call site's budget; static and zero at first, one a site. */
 struct log_site {

@@ -38,21 +38,6 @@ struct pool_health_fields {
 enum pool_family { POOL_FAMILY_ANY, POOL_FAMILY_V4, POOL_FAMILY_V6 };
 enum pool_exit { POOL_EXIT_ANY, POOL_EXIT_SAME, POOL_EXIT_ROTATING };
 
-/* By which rules HEADER is read; the order of pool_dialect_names. */
-enum pool_dialect {
-	POOL_DIALECT_NONE,
-	POOL_DIALECT_OPENAI,
-	POOL_DIALECT_AZURE,
-	POOL_DIALECT_GROQ,
-	POOL_DIALECT_ANTHROPIC,
-	POOL_DIALECT_GITHUB,
-	POOL_DIALECT_DISCORD,
-	POOL_DIALECT_REDDIT,
-	POOL_DIALECT_TWITTER,
-	POOL_DIALECT_IETF,
-	POOL_DIALECT_2CAPTCHA,
-};
-
 struct pool_fields {
 	const char *name;
 	int kind, select, dialect;

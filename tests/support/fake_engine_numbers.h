@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine_life.h"
+#include "pool_service.h"
 
 void engine_report_usage(struct engine *e)
 {
@@ -43,4 +44,37 @@ struct leases_counters engine_leases_counters(const struct engine *e)
 {
 	(void)e;
 	return (struct leases_counters){0};
+}
+
+/* ---- The pools: there are none ---- */
+
+struct pool_request *pool_request_new(struct pool_service *s, enum pool_request_kind kind)
+{
+	(void)s;
+	(void)kind;
+	return NULL;
+}
+
+void pool_request_free(struct pool_request *r)
+{
+	(void)r;
+}
+
+void pool_ask(struct pool_request *r)
+{
+	(void)r;
+}
+
+void pool_request_abandon(struct pool_request *r)
+{
+	(void)r;
+}
+
+void pool_service_look(const struct pool_service *s, struct slice pool,
+		       const struct pool_counts **ret_counts, const struct pool_view **ret_view)
+{
+	(void)s;
+	(void)pool;
+	*ret_counts = NULL;
+	*ret_view = NULL;
 }

@@ -310,3 +310,53 @@ kova_status control_delete_override(struct control *c, struct slice policy, stru
 		 key.ptr != NULL ? key.ptr : prefix.ptr, who);
 	return change(ret_error);
 }
+
+/* ---- Pools: there are none, and none can be made ---- */
+
+struct pool_def *catalogue_pool(const struct catalogue *c, struct slice name)
+{
+	(void)c;
+	(void)name;
+	return NULL;
+}
+
+struct pool_def *catalogue_pool_at(const struct catalogue *c, size_t i)
+{
+	(void)c;
+	(void)i;
+	return NULL;
+}
+
+kova_status control_put_pool(struct control *c, struct slice name, const json_t *pool,
+			     const char *who, struct control_error *ret_error)
+{
+	(void)c;
+	(void)name;
+	(void)pool;
+	(void)who;
+	(void)ret_error;
+	return KOVA_ECONFIG;
+}
+
+kova_status control_delete_pool(struct control *c, struct slice name, const char *who,
+				struct control_error *ret_error)
+{
+	(void)c;
+	(void)name;
+	(void)who;
+	(void)ret_error;
+	return KOVA_ENOTFOUND;
+}
+
+kova_status control_patch_endpoint(struct control *c, struct slice pool, struct slice id,
+				   const json_t *change, const char *who,
+				   struct control_error *ret_error)
+{
+	(void)c;
+	(void)pool;
+	(void)id;
+	(void)change;
+	(void)who;
+	(void)ret_error;
+	return KOVA_ENOTFOUND;
+}

@@ -1,0 +1,117 @@
+/*
+ * The inside of the pool service, for pool_*.c only.
+ *
+ *   pool_service.c  a request from its check to on_done: the endpoint, then its permits, else it is given back
+ *   pool_calls.c    what is asked of the script, gathered into one call a loop turn and pool
+ *   pool_wait.c     who waits for an endpoint
+ *   pool_events.c   what has changed, for the log and the topic
+ *   pool_watch.c    the five numbers, and what is known for metrics
+ *   pool_json.c     what is known of a pool as JSON
+ */
+#pragma once
+
+#include "agent.h"
+#include "core/timer_heap.h"
+#include "pool_def.h"
+#include "pool_request.h"
+#include "pool_service.h"
+
+enum { POOL_FIRM_PLACES = 8, POOL_CALLS_IN_FLIGHT = 2 };
+
+/* A pause that nothing but a new definition ends before its time: answered from memory. */
+struct pool_firm {
+	uint64_t key;                /* of tier and target */
+	const struct pool_def *def;  /* compared only */
+	uint64_t until_ms, retry_ms; /* loop ms; retry_ms 0: no time is known */
+	enum pool_pause pause;
+};
+
+struct pool_line {
+	struct pool_line *next;
+	struct pool_service *service;
+	char name[NAME_BYTES_MAX + 1];
+	struct buf key;
+	uint16_t slot;
+	unsigned in_flight;
+	struct pool_request *first, **last; /* to be asked, in order */
+	uint64_t *undo;                     /* serials to be given back; owned */
+	size_t n_undo, cap_undo;
+	struct pool_request *waiting, *last_waiting;
+	struct timer_entry try; /* loop ms; when somebody who waits is asked again */
+	bool woken;             /* something came back */
+	struct pool_firm firm[POOL_FIRM_PLACES];
+	struct pool_counts counts;
+	struct pool_view view;
+	uint64_t look_ms;       /* the owner's: loop ms of the next look */
+	bool looking, looked;   /* a look is wanted; it is on its way */
+	uint64_t duplicates_of; /* hash of the definition whose duplicates were told */
+};
+
+struct pool_service {
+	struct agent *agent;
+	uv_check_t after_poll;
+	uv_prepare_t before_poll;
+	uv_timer_t timer; /* of those who wait */
+	uv_timer_t watch; /* the owner's */
+	unsigned handles_open;
+	struct redis_store *store;
+	struct pool_line *lines;
+	struct timer_heap deadlines, tries;
+	unsigned n_requests, calls;
+	uint64_t stamp;
+	bool draining, closing;
+};
+
+/* ---- pool_service.c ---- */
+
+/* The line of this name, made if need be; NULL: out of memory. */
+struct pool_line *pool_line_of(struct pool_service *s, struct slice name);
+struct pool_def *pool_line_def(const struct pool_line *l); /* in force; NULL: none */
+void pool_request_fail(struct pool_request *r, enum pool_error error, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+void pool_request_done(struct pool_request *r);
+/* What the script said of it. */
+void pool_request_given(struct pool_request *r, const struct pool_given *given);
+/* The store can't be asked. */
+void pool_request_outage(struct pool_request *r);
+/* Answers with the pause that its answer has, `passed_ms` after it was told. */
+void pool_request_paused(struct pool_request *r, uint64_t passed_ms);
+
+/* ---- pool_calls.c ---- */
+
+/* Asks the script at the end of this turn. */
+void pool_line_ask(struct pool_line *l, struct pool_request *r);
+void pool_line_undo(struct pool_line *l, uint64_t serial);
+bool pool_calls_start(struct pool_service *s);
+void pool_calls_stop(struct pool_service *s);
+/* The owner's look at the pool: its numbers when they are due, and what is known of it. */
+void pool_line_look(struct pool_line *l);
+
+/* ---- pool_wait.c ---- */
+
+/* The request waits, to be asked again at r->try_ms. */
+void pool_wait_join(struct pool_request *r);
+void pool_wait_leave(struct pool_request *r);
+/* Something came back: all of them are asked again in this turn. */
+void pool_wait_wake(struct pool_line *l);
+/* Before a newcomer: those who came earlier are asked first. */
+void pool_wait_ask_first(struct pool_line *l);
+void pool_wait_start(struct pool_service *s);
+
+/* ---- pool_events.c ---- */
+
+void pool_events_tell(struct pool_line *l, const struct pool_def *def, struct pool_reply *reply);
+void pool_events_duplicates(struct pool_service *s, const struct pool_def *def);
+
+/* ---- pool_watch.c, pool_json.c ---- */
+
+void pool_watch_start(struct pool_service *s);
+/* The five numbers of a whole interval. */
+void pool_watch_numbers(struct pool_line *l, const struct pool_def *def, struct pool_reply *reply,
+			const struct pool_numbers *n, size_t n_endpoints);
+void pool_watch_view(struct pool_line *l, const struct pool_def *def, struct pool_reply *reply);
+/* Reads what SHOW answered and writes it as the contract's JSON. False: the reply is malformed. */
+bool pool_json_show(const struct pool_def *def, struct pool_reply *reply, struct buf *out);
+/* The members of the five numbers, without braces: `"share":{…},…`. */
+void pool_json_numbers(const struct pool_def *def, const struct pool_numbers *n,
+		       const uint64_t *tickets, struct buf *out);

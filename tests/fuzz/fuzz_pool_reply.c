@@ -1,0 +1,82 @@
+/*
+ * Any bytes as what the pool script answers, read as each kind of answer: nothing is read beyond the end, and what failed stays
+ * failed. And as the headers of a response (name, value and so on, line by line) in every dialect: what is read is in its range.
+ */
+#include <assert.h>
+#include <stdint.h>
+
+#include "core/pool_dialect.h"
+#include "core/pool_script.h"
+#include "core/retry_after.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void read_show(struct pool_reply r)
+{
+	struct pool_totals totals;
+	struct pool_shown shown;
+	struct pool_shown_target target;
+	size_t n = 0, n_targets = 0;
+	uint32_t endpoint;
+	uint64_t us;
+
+	(void)pool_read_totals(&r, &totals, &n);
+	for (size_t i = 0; i < n && pool_read_shown(&r, &shown); i++)
+		assert(shown.n_quotas <= POOL_QUOTAS_MAX);
+	(void)pool_read_targets(&r, &n_targets);
+	for (size_t i = 0; i < n_targets && pool_read_target(&r, &target); i++)
+		for (size_t k = 0; k < target.n_cooling && pool_read_cooling(&r, &endpoint, &us);
+		     k++)
+			;
+	assert(r.at <= r.bytes.len);
+}
+
+static void read_answers(struct slice bytes)
+{
+	struct pool_reply r, again;
+	struct pool_given given;
+	struct pool_event event;
+	enum pool_reported reported;
+	size_t n = 0;
+
+	if (bytes.len < POOL_STAMP_BYTES || pool_reply_init(&r, bytes, bytes.ptr) != KOVA_OK)
+		return;
+	for (again = r; pool_reply_event(&again, &event); n++)
+		assert(event.kind >= POOL_EVENT_COOLED && event.kind <= POOL_EVENT_CAPPED);
+	assert(n == r.n_events);
+	read_show(r);
+	for (again = r; !again.failed && again.at < again.bytes.len;)
+		if (pool_read_given(&again, &given) && given.pause == POOL_NOT_PAUSED)
+			assert(given.ticket.len <= POOL_TICKET_MAX);
+	assert(!pool_read_reported(&again, &reported) || !again.failed);
+}
+
+static void read_headers(struct slice text)
+{
+	struct pool_header headers[16];
+	struct pool_said said;
+	size_t n = 0;
+
+	while (text.len > 0 && n < sizeof headers / sizeof *headers) {
+		headers[n].name = slice_cut(&text, '\n');
+		headers[n++].value = slice_cut(&text, '\n');
+	}
+	for (unsigned d = POOL_DIALECT_NONE; d <= POOL_DIALECT_2CAPTCHA; d++) {
+		pool_dialect_read((enum pool_dialect)d, headers, n, 429, UINT64_C(1796036573000000),
+				  &said);
+		assert(said.hint_us <= RETRY_AFTER_MAX_US && said.n_quotas <= POOL_QUOTAS_MAX);
+		for (size_t i = 0; i < said.n_quotas; i++) {
+			assert(said.quotas[i].name[0] != '\0');
+			assert(said.quotas[i].limit >= -1 && said.quotas[i].left >= -1);
+		}
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct slice bytes = {(const char *)data, size};
+
+	read_answers(bytes);
+	read_headers(bytes);
+	return 0;
+}
