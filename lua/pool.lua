@@ -92,7 +92,7 @@ do
   end
 end
 
--- Leases that are over, and tickets that are forgotten.
+-- Leases that are over.
 local function expire()
   local over = call('ZRANGEBYSCORE', pool .. 'l', '-inf', format('%.0f', now), 'LIMIT', 0, 1000)
   if #over > 0 then
@@ -100,7 +100,7 @@ local function expire()
     local again, late = {}, {}
     for i = 1, #over do
       local r = record_of(tonumber(over[i]))
-      local index = r and index_of[r.id]
+      local index = r and index_of(r.id)
       if r then
         r.flags = r.flags + EXPIRED
         again[#again + 1], again[#again + 2] = over[i], record_text(r)
@@ -115,8 +115,13 @@ local function expire()
     if #again > 0 then
       call('HSET', pool .. 'i', unpack(again))
       call('ZADD', pool .. 'x', unpack(late))
+      call('PEXPIRE', pool .. 'x', MONTH_MS)
     end
   end
+end
+
+-- Tickets that are forgotten.
+local function forget()
   local x = pool .. 'x'
   local gone = call('ZRANGEBYSCORE', x, '-inf', format('%.0f', now), 'LIMIT', 0, 1000)
   local many = call('ZCARD', x) - #gone - 100000
@@ -142,8 +147,7 @@ end
 
 -- µs until the first lease ends.
 local function first_lease()
-  local first = call('ZRANGE', pool .. 'l', 0, 0, 'WITHSCORES')[2]
-  first = first and tonumber(first) or forever
+  local first = tonumber(call('ZRANGE', pool .. 'l', 0, 0, 'WITHSCORES')[2] or forever)
   for i = 1, #leases, 2 do
     local stop = tonumber(leases[i])
     first = stop < first and stop or first
@@ -188,7 +192,7 @@ end
 
 -- Of a session, whose endpoint is as it was: it and nothing else.
 local function kept_endpoint(s, t, first)
-  local index = s.id ~= '' and index_of[s.id]
+  local index = s.id ~= '' and index_of(s.id)
   local e = index and endpoint_of(index)
   if not e or is_off(e) or e.tier < first then
     return
@@ -211,12 +215,17 @@ end
 -- What can be chosen from in `tier`; without any, why not, for how long, and whether nothing but time can change that.
 local function open_endpoints(op, t, s, tier)
   local open, why, least, firm = {}, NOTHING, forever, true
+  local n, bare, skips = 0, rule.kind == 0 and rule.exclusive == 0 and t.name == '', #op.skip > 0
   for i = 1, #endpoints do
     local e = endpoints[i]
-    if e.tier == tier and e.weight > 0 and not is_off(e) and not is_passed_over(op, i) then
-      local reason, wait = obstacle(e, t, s)
+    if e.tier == tier and e.weight > 0 and e.off == 0 and e.disabled == 0 and not (skips and is_passed_over(op, i)) then
+      local reason, wait
+      if not bare or e.slots > 0 or e.health.cooling then
+        reason, wait = obstacle(e, t, s)
+      end
       if not reason then
-        open[#open + 1] = e
+        n = n + 1
+        open[n] = e
       else
         if wait < 0 then
           wait = first_lease()
@@ -284,8 +293,8 @@ local function session_use(s, e, kept)
   if was ~= e.id or not kept then
     moved = was ~= ''
     s.moves = moved and s.moves % 65535 + 1 or s.moves
-    if rule.exclusive == 1 and moved and was ~= e.id and index_of[was] then
-      local other = endpoint_of(index_of[was])
+    if rule.exclusive == 1 and moved and was ~= e.id and index_of(was) then
+      local other = endpoint_of(index_of(was))
       other.excluded = 0
       touch(other)
     end
@@ -355,7 +364,7 @@ local function undo(seq)
     return
   end
   record_drop(r)
-  local index = index_of[r.id]
+  local index = index_of(r.id)
   if not index then
     return
   end
@@ -440,7 +449,7 @@ end
 local function key_unknown(e)
   e.auths = e.auths + 1
   if e.auths >= 3 and e.disabled == 0 then
-    e.disabled = 1
+    e.disabled, moves = 1, moves + 1
     tiers_here = nil
     tell(DISABLED, e.index, 0, AUTH, '')
   end
@@ -531,7 +540,7 @@ local function report(op)
     return 2
   end
   record_drop(r)
-  local index = index_of[r.id]
+  local index = index_of(r.id)
   if not index then
     return 2
   end
@@ -588,6 +597,7 @@ local function numbers_text()
 end
 
 local function show()
+  forget()
   floor_check()
   local op = {tier = 0, skip = {}}
   local open, why, wait = find(op, targets[''])
@@ -621,12 +631,27 @@ local function show()
   return table.concat(parts)
 end
 
+-- Endpoints that no definition of the last day has had are forgotten.
+local function forget_endpoints()
+  if call('HLEN', pool) <= 2 * n_endpoints + 64 then
+    return
+  end
+  local fields = call('HGETALL', pool)
+  for i = 1, #fields, 2 do
+    local used = sub(fields[i], 1, 1) == 'e' and not index_of(sub(fields[i], 2)) and unpack_fields('<d', fields[i + 1], 49)
+    if used and used + 86400000000 < now then
+      call('HDEL', pool, fields[i])
+    end
+  end
+end
+
 -- The five numbers of the time since the last report, once that is as long as `report` says, for the agent that asks first.
 local function numbers()
   floor_check()
   if now - vars.from < rule.report then
     return pack_fields('<B', 0)
   end
+  forget_endpoints()
   local parts = {pack_fields('<B', 1), numbers_text()}
   for i = 1, #endpoints do
     local e = endpoint_of(i)
@@ -645,7 +670,7 @@ local function enable(op)
     return pack_fields('<B', 0)
   end
   local was = e.disabled
-  e.disabled, e.auths, tiers_here = 0, 0, nil
+  e.disabled, e.auths, tiers_here, moves = 0, 0, nil, moves + 1
   touch(e)
   return pack_fields('<B', was)
 end
@@ -659,6 +684,7 @@ local function probe(op)
   end
   if op.good == 1 then
     health.set(h, PROBED, true)
+    moves = moves + 1
     if rule.direct == 1 and health.wait(h, true) == 0 then
       endpoint_back(e)
     end
@@ -757,6 +783,16 @@ do
       fields[#fields + 1], fields[#fields + 2] = 'a' .. name, account_text(a)
     end
   end
+  -- What lasts is written once an hour; with an entry that never ends no key is made anew without it.
+  if (vars.dirty or #fields > 0) and now - vars.kept > HOUR then
+    vars.kept = now
+    call('HSET', pool .. 'i', '-', '')
+    call('ZADD', pool .. 'l', '+inf', '-')
+    call('HSET', pool, '=', write_vars())
+    call('PEXPIRE', pool, MONTH_MS)
+    call('PEXPIRE', pool .. 'i', MONTH_MS)
+    call('PEXPIRE', pool .. 'l', MONTH_MS)
+  end
   if vars.dirty or #fields > 0 then
     fields[#fields + 1], fields[#fields + 2] = '=', write_vars()
   end
@@ -768,9 +804,6 @@ do
   end
   for i = 1, #fields, 1000 do
     call('HSET', pool, unpack(fields, i, i + 999 < #fields and i + 999 or #fields))
-  end
-  if #fields > 0 then
-    call('PEXPIRE', pool, MONTH_MS)
   end
   for name, stop in pairs(remembered) do
     call('ZADD', pool .. 'T', format('%.0f', stop), name)
@@ -791,8 +824,6 @@ do
   if #fresh > 0 then
     call('HSET', pool .. 'i', unpack(fresh))
     call('ZADD', pool .. 'l', unpack(leases))
-    call('PEXPIRE', pool .. 'i', MONTH_MS)
-    call('PEXPIRE', pool .. 'l', MONTH_MS)
   end
   if #removed > 0 then
     call('HDEL', pool .. 'i', unpack(removed))

@@ -72,7 +72,7 @@ end
 -- The floor: so few are active or due that those which are left are spared for a while.
 local floor_seen = -1
 local function floor_check()
-  if floor_seen == changes then
+  if floor_seen == moves then
     return
   end
   local active, due = 0, 0
@@ -108,7 +108,7 @@ local function floor_check()
   elseif n > vars.mark then
     vars.mark, vars.dirty = n, true
   end
-  floor_seen = changes
+  floor_seen = moves
 end
 
 -- µs that the floor's pause still lasts: its time, or until enough cooldowns are over.

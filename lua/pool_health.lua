@@ -14,10 +14,10 @@ function health.new()
 end
 
 function health.read(text, at)
-  local h = {}
-  h.flags, h.level, h.good, h.n, h.bits, h.stop, h.began, h.trial, h.trial_stop, h.since, at = unpack_fields(HEALTH, text, at)
-  h.cooling = h.flags % 2 == COOLING
-  return h, at
+  local flags, level, good, n, bits, stop, began, trial, trial_stop, since
+  flags, level, good, n, bits, stop, began, trial, trial_stop, since, at = unpack_fields(HEALTH, text, at)
+  return {flags = flags, level = level, good = good, n = n, bits = bits, stop = stop, began = began, trial = trial,
+    trial_stop = trial_stop, since = since, cooling = flags % 2 == COOLING}, at
 end
 
 function health.write(h)
@@ -182,15 +182,13 @@ local function endpoint_of(i)
   end
   local text = texts[i]
   if text then
-    local place
-    e.tag, e.last, e.in_flight, e.tickets, e.excluded, e.returned, e.used, e.auths, e.disabled, e.outcomes, place =
+    local place, used -- when it was written last: for people
+    e.tag, e.last, e.in_flight, e.tickets, e.excluded, e.returned, used, e.auths, e.disabled, e.outcomes, place =
       unpack_fields(ENDPOINT, text)
     e.health, place = health.read(text, place)
     e.recent = sub(text, place)
   else
-    e.tag, e.last, e.in_flight, e.tickets, e.excluded, e.returned, e.used, e.auths, e.disabled, e.outcomes =
-      0, 0, 0, 0, 0, 0, now, 0, 0, 10
-    e.health, e.recent = health.new(), ''
+    e.health = health.new()
   end
   return e
 end
@@ -226,7 +224,7 @@ local function endpoint_cool(e, hint, why)
   settle(e)
   local length = health.cool(e.health, hint)
   count_cooldown()
-  e.outcomes = 0
+  e.outcomes, moves = 0, moves + 1
   touch(e)
   tell(COOLED, e.index, length, why, '')
 end
@@ -234,7 +232,7 @@ end
 local function endpoint_back(e)
   settle(e)
   health.back(e.health)
-  e.returned = now
+  e.returned, moves = now, moves + 1
   touch(e)
   tell(RETURNED, e.index, 0, 0, '')
 end

@@ -134,7 +134,8 @@ class Tickets(Case):
         self.assertTrue(self.report(given[0]))
         self.later(1)
         self.assertIsNone(self.report(given[1]))
-        self.next()
+        self.assertEqual(self.client.call("HLEN", "k:p{x}i"), 2)
+        self.show()
         self.assertEqual(self.client.call("HLEN", "k:p{x}i"), 1)
 
     def test_undoing_leaves_no_trace(self):
@@ -542,6 +543,15 @@ class Keys(Case):
 
 
 class Numbers(Case):
+    def test_endpoints_that_are_gone_are_forgotten_after_a_day(self):
+        self.use([f"old{i}" for i in range(80)])
+        self.nexts(80)
+        self.use(["a"])
+        for days, left in ((0.9, 80), (1.1, 0)):
+            self.later(days * 86400)
+            self.call([b"\5"])
+            self.assertEqual(sum(f.startswith("eold") for f in self.client.call("HKEYS", "k:p{x}")), left)
+
     def test_five(self):
         self.use(["a", "b", {"id": "c", "tier": 2}])
         self.fails(1)
