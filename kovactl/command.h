@@ -45,4 +45,4 @@ const struct command *command_find(const char *name); /* NULL: there is none of 
 
 extern const struct command command_take, command_peek, command_wait, command_watch,
 	command_policies, command_override, command_usage, command_members, command_home,
-	command_plan, command_doctor, command_config;
+	command_plan, command_doctor, command_config, command_pool;

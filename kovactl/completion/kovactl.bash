@@ -42,12 +42,12 @@ _kovactl_words() {
 
 _kovactl() {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} words=() rest='' list=''
-	local commands='take peek wait watch policies override usage plan home members config doctor'
+	local commands='take peek wait watch policies override pool usage plan home members config doctor'
 	local common='--agent --token-file --json --help'
-	local valued='--agent --token-file --cost --wait --id --timeout --every --count --limit --per --burst --weight --until --for --name'
+	local valued='--agent --token-file --cost --wait --id --timeout --every --count --limit --per --burst --weight --until --for --name --target --session --tier --status --retry-after --definition'
 
 	case $prev in
-	--token-file)
+	--token-file | --definition)
 		COMPREPLY=($(compgen -f -- "$cur"))
 		return
 		;;
@@ -55,7 +55,7 @@ _kovactl() {
 		COMPREPLY=($(compgen -W '250ms 1s 10s 1m 1h 1d' -- "$cur"))
 		return
 		;;
-	--agent | --cost | --id | --count | --limit | --burst | --weight | --until | --name)
+	--agent | --target | --session | --tier | --status | --retry-after | --cost | --id | --count | --limit | --burst | --weight | --until | --name)
 		return
 		;;
 	esac
@@ -77,6 +77,7 @@ _kovactl() {
 		config) list="--limit --force $common" ;;
 		override) list="--limit --per --burst --weight --unlimited --banned --prefix --until --for $common" ;;
 		plan) list="--name --policy $common" ;;
+		pool) list="--target --session --tier --wait --status --retry-after --definition --every --count $common" ;;
 		*) list=$common ;;
 		esac
 	else
@@ -91,6 +92,11 @@ _kovactl() {
 			;;
 		override:1:*) list='list set delete' ;;
 		override:2:*) list=$(_kovactl_policies) ;;
+		pool:1:*) list='list show watch next report enable disable drain import' ;;
+		pool:3:import)
+			COMPREPLY=($(compgen -f -- "$cur"))
+			return
+			;;
 		config:1:*) list='show check log diff rollback' ;;
 		help:1:*) list=$commands ;;
 		esac

@@ -63,7 +63,7 @@ class CommandLine(Kovactl):
         out, _ = self.kovactl("--help")
         commands = re.findall(r"^  ([a-z]+) {2,}[A-Z]", out, re.M)
         self.assertLessEqual({"take", "peek", "wait", "watch", "policies", "override", "usage", "plan", "doctor",
-                              "config", "home", "members"}, set(commands))
+                              "config", "home", "members", "pool"}, set(commands))
         for command in commands:
             text, _ = self.kovactl(command, "--help")
             self.assertIn(f"\n  kovactl {command}", text)
@@ -350,6 +350,36 @@ class WithAgent(Kovactl):
         usage = self.json("usage", "slow", "k")
         self.assertEqual((usage["admitted"], usage["refused"]), (2, 1))
         self.assertRegex(self.kovactl("usage", "slow", "k")[0], r"^admitted +2\nrefused +1\nwaited +0\nsince ")
+
+    def test_pools(self):
+        path = os.path.join(self.directory, "exits.txt")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("# two\n192.0.2.7:3128:user:p@ss\n192.0.2.8:3128\n")
+        definition = os.path.join(self.directory, "pool.json")
+        with open(definition, "w", encoding="utf-8") as file:
+            json.dump({"select": "least-loaded", "lease": "1m"}, file)
+        self.assertEqual(self.json("pool", "import", "exits", path, "--definition", definition), {"imported": 2})
+        self.assertEqual(self.json("pool"), {"pools": ["exits"]})
+        shown = self.json("pool", "show", "exits")
+        self.assertEqual((shown["select"], shown["active"]), ("least-loaded", 2))
+        given = self.json("pool", "next", "exits", "--target", "shop.example", "--session", "s", "--tier", "1", "--wait", "1s")
+        self.assertEqual((given["session"], given["lease_ms"]), ("s", 60000))
+        self.assertIn("reported", self.kovactl("pool", "report", "exits", given["ticket"], "ok", "--status", "200")[0])
+        self.kovactl("pool", "report", "exits", "1.2.3", "ok", expect=USAGE)
+        for i, action in ((0, "disable"), (1, "drain")):
+            self.kovactl("pool", action, "exits", shown["endpoints"][i]["id"])
+        out, _ = self.kovactl("pool", "next", "exits", expect=REFUSED)
+        self.assertIn("empty", out)
+        self.kovactl("pool", "enable", "exits", shown["endpoints"][0]["id"])
+        self.assertIn("0 disabled", self.kovactl("pool", "watch", "exits", "--count", "1")[0])
+        out, _ = self.kovactl("pool", "show", "exits")
+        self.assertIn("192.0.2.7:3128", out)
+        self.assertNotIn("p@ss", out + json.dumps(shown))
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("192.0.2.7:3128\nuser:s3cret@192.0.2.9\n")
+        err = self.kovactl("pool", "import", "exits", path, expect=USAGE)[1]
+        self.assertIn("exits.txt:2:22: ", err)
+        self.assertNotIn("s3cret", err)
 
     def test_home_and_members(self):
         self.json("home", "acme/u7")
