@@ -25,9 +25,8 @@ struct pool_call {
 	struct buf program, command;
 	char stamp[POOL_STAMP_BYTES];
 	bool with_body, looks;
-	uint32_t n_undo, n; /* first the undoings, then the requests, then the look */
+	uint32_t n_undo, n_leave, n; /* the undoings, who left, the requests, then the look */
 	struct pool_request *requests[POOL_CALL_OPS_MAX];
-	uint64_t undo[POOL_CALL_OPS_MAX];
 };
 
 static void lines_flush(struct pool_service *s);
@@ -40,6 +39,7 @@ static void service_free_when_idle(struct pool_service *s)
 		next = l->next;
 		buf_release(&l->key);
 		free(l->undo);
+		free(l->leave);
 		free(l);
 	}
 	timer_heap_release(&s->deadlines);
@@ -94,7 +94,7 @@ static bool answer_one(struct pool_call *c, struct pool_request *r, struct pool_
 	case POOL_ASK_NEXT:
 		if (!pool_read_given(reply, &given))
 			break;
-		pool_request_given(r, &given);
+		pool_request_given(r, &given, reply->now_us);
 		return true;
 	case POOL_ASK_REPORT:
 		if (!pool_read_reported(reply, &reported))
@@ -131,7 +131,7 @@ static void look_read(struct pool_call *c, struct pool_reply *reply)
 
 static bool brings_back(const struct pool_call *c)
 {
-	if (c->n_undo > 0)
+	if (c->n_undo > 0 || c->n_leave > 0)
 		return true;
 	for (uint32_t i = 0; i < c->n; i++)
 		if (c->requests[i]->kind == POOL_ASK_REPORT ||
@@ -205,6 +205,8 @@ static void add_request(struct pool_call *c, struct pool_request *r)
 	const struct pool_next_op next = {.tier = r->tier,
 					  .target = r->target,
 					  .session = r->session,
+					  .waiter = r->waiter,
+					  .arrival_us = r->arrival_us,
 					  .skip = r->skip,
 					  .n_skip = r->n_skip};
 	const struct pool_report_op report = {.ticket = r->ticket,
@@ -264,7 +266,11 @@ static void fill(struct pool_call *c)
 		pool_call_undo(&c->program, l->undo[c->n_undo]);
 	l->n_undo -= c->n_undo;
 	memmove(l->undo, l->undo + c->n_undo, l->n_undo * sizeof *l->undo);
-	while (l->first != NULL && c->n_undo + c->n < POOL_CALL_OPS_MAX - 2)
+	for (; c->n_leave < l->n_leave && c->n_leave < POOL_CALL_OPS_MAX / 4; c->n_leave++)
+		pool_call_leave(&c->program, l->leave[c->n_leave]);
+	l->n_leave -= c->n_leave;
+	memmove(l->leave, l->leave + c->n_leave, l->n_leave * sizeof *l->leave);
+	while (l->first != NULL && c->n_undo + c->n_leave + c->n < POOL_CALL_OPS_MAX - 2)
 		add_request(c, line_pop(l));
 	if (l->looking && !l->looked) {
 		c->looks = l->looked = true;
@@ -272,14 +278,14 @@ static void fill(struct pool_call *c)
 		pool_call_show(&c->program);
 	}
 	engine_random(c->service->agent->engine, (unsigned char *)secret, sizeof secret);
-	pool_call_end(&c->program, c->n_undo + c->n + 2U * c->looks, secret);
+	pool_call_end(&c->program, c->n_undo + c->n_leave + c->n + 2U * c->looks, secret);
 }
 
 /* No such pool any more: who asked is told. */
 static void line_fail(struct pool_line *l)
 {
 	l->looking = l->looked = false;
-	l->n_undo = 0;
+	l->n_undo = l->n_leave = 0;
 	while (l->first != NULL) {
 		struct pool_request *r = line_pop(l);
 
@@ -308,7 +314,7 @@ static void line_call(struct pool_line *l)
 
 static bool line_has_work(const struct pool_line *l)
 {
-	return l->first != NULL || l->n_undo > 0 || (l->looking && !l->looked);
+	return l->first != NULL || l->n_undo > 0 || l->n_leave > 0 || (l->looking && !l->looked);
 }
 
 static void lines_flush(struct pool_service *s)
@@ -346,6 +352,20 @@ void pool_line_undo(struct pool_line *l, uint64_t serial)
 		l->cap_undo = cap;
 	}
 	l->undo[l->n_undo++] = serial;
+}
+
+void pool_line_leave(struct pool_line *l, uint64_t waiter)
+{
+	if (l->n_leave == l->cap_leave) {
+		size_t cap = l->cap_leave == 0 ? UNDO_FIRST : l->cap_leave * 2;
+		uint64_t *leave = realloc(l->leave, cap * sizeof *leave);
+
+		if (leave == NULL)
+			return; /* it is found out that nobody asks any more */
+		l->leave = leave;
+		l->cap_leave = cap;
+	}
+	l->leave[l->n_leave++] = waiter;
 }
 
 void pool_line_look(struct pool_line *l)

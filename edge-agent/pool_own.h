@@ -36,6 +36,8 @@ struct pool_line {
 	struct pool_request *first, **last; /* to be asked, in order */
 	uint64_t *undo;                     /* serials to be given back; owned */
 	size_t n_undo, cap_undo;
+	uint64_t *leave; /* those who waited and are gone; owned */
+	size_t n_leave, cap_leave;
 	struct pool_request *waiting, *last_waiting;
 	struct timer_entry try; /* loop ms; when somebody who waits is asked again */
 	bool woken;             /* something came back */
@@ -71,7 +73,7 @@ void pool_request_fail(struct pool_request *r, enum pool_error error, const char
 	__attribute__((format(printf, 3, 4)));
 void pool_request_done(struct pool_request *r);
 /* What the script said of it. */
-void pool_request_given(struct pool_request *r, const struct pool_given *given);
+void pool_request_given(struct pool_request *r, const struct pool_given *given, uint64_t now_us);
 /* The store can't be asked. */
 void pool_request_outage(struct pool_request *r);
 /* Answers with the pause that its answer has, `passed_ms` after it was told. */
@@ -82,6 +84,7 @@ void pool_request_paused(struct pool_request *r, uint64_t passed_ms);
 /* Asks the script at the end of this turn. */
 void pool_line_ask(struct pool_line *l, struct pool_request *r);
 void pool_line_undo(struct pool_line *l, uint64_t serial);
+void pool_line_leave(struct pool_line *l, uint64_t waiter);
 bool pool_calls_start(struct pool_service *s);
 void pool_calls_stop(struct pool_service *s);
 /* The owner's look at the pool: its numbers when they are due, and what is known of it. */
@@ -92,6 +95,8 @@ void pool_line_look(struct pool_line *l);
 /* The request waits, to be asked again at r->try_ms. */
 void pool_wait_join(struct pool_request *r);
 void pool_wait_leave(struct pool_request *r);
+/* It leaves without an endpoint: nobody is to wait for it. */
+void pool_wait_give_up(struct pool_request *r);
 /* Something came back: all of them are asked again in this turn. */
 void pool_wait_wake(struct pool_line *l);
 /* Before a newcomer: those who came earlier are asked first. */

@@ -97,7 +97,8 @@ struct pool_request {
 	uint64_t until_ms;                    /* loop ms; how long it waits */
 	uint64_t paused_ms;                   /* loop ms of the last pause */
 	uint64_t serial;
-	uint32_t given; /* index of the endpoint that was given */
+	uint64_t waiter, arrival_us; /* as the script knows who waits; arrival 0: it does not */
+	uint32_t given;              /* index of the endpoint that was given */
 	uint16_t skip[POOL_SKIP_MAX];
 	uint8_t n_skip;
 	int64_t limited_ms; /* the soonest that a passed endpoint's permit may be there */

@@ -230,7 +230,7 @@ static void pause_or_wait(struct pool_request *r, uint64_t poll_ms)
 	r->asking = false;
 	r->paused_ms = now;
 	if (r->abandoned || r->wait_ms == 0 || now >= r->until_ms || r->service->draining) {
-		pool_wait_leave(r);
+		pool_wait_give_up(r);
 		pool_request_done(r);
 		return;
 	}
@@ -442,8 +442,10 @@ static bool needs_permits(const struct pool_request *r)
 	       (r->def->target_policy[0] != '\0' && r->target.len > 0);
 }
 
-void pool_request_given(struct pool_request *r, const struct pool_given *g)
+void pool_request_given(struct pool_request *r, const struct pool_given *g, uint64_t now_us)
 {
+	if (r->waiter != 0 && r->arrival_us == 0 && g->pause != POOL_NOT_PAUSED)
+		r->arrival_us = now_us;
 	if (g->pause != POOL_NOT_PAUSED) {
 		on_pause(r, g);
 		return;
@@ -498,6 +500,9 @@ static void ask_next(struct pool_request *r, const struct pool_def *def)
 		return;
 	}
 	r->until_ms = now_ms(r->service) + r->wait_ms;
+	if (r->wait_ms > 0)
+		engine_random(r->service->agent->engine, (unsigned char *)&r->waiter,
+			      sizeof r->waiter);
 	if (firm_answer(r, def)) {
 		pause_or_wait(r, r->answer.retry_in_ms > 0 ? (uint64_t)r->answer.retry_in_ms
 							   : POLL_UNKNOWN_MS);
@@ -588,7 +593,7 @@ void pool_request_abandon(struct pool_request *r)
 		pool_wait_leave(r);
 		pool_request_free(r);
 	} else if (r->waits && !r->asking) {
-		pool_wait_leave(r);
+		pool_wait_give_up(r);
 		pool_request_free(r);
 	}
 }
@@ -621,7 +626,7 @@ void pool_service_drain(struct pool_service *s)
 			next = r->behind;
 			if (r->asking || r->take != NULL)
 				continue; /* it is answered when it is refused */
-			pool_wait_leave(r);
+			pool_wait_give_up(r);
 			pool_request_paused(r, now_ms(s) - r->paused_ms);
 		}
 }

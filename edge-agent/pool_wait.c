@@ -61,7 +61,7 @@ static void on_timer(uv_timer_t *t)
 		timer_heap_remove(&s->deadlines, e);
 		if (r->asking || r->take != NULL)
 			continue; /* its time is up: it is told what it is refused with */
-		pool_wait_leave(r);
+		pool_wait_give_up(r);
 		pool_request_paused(r, now - r->paused_ms);
 	}
 	while ((e = timer_heap_first(&s->tries)) != NULL && e->at <= now) {
@@ -123,6 +123,14 @@ void pool_wait_leave(struct pool_request *r)
 	timer_heap_remove(&l->service->deadlines, &r->deadline);
 	if (l->waiting == NULL)
 		timer_heap_remove(&l->service->tries, &l->try);
+}
+
+void pool_wait_give_up(struct pool_request *r)
+{
+	pool_wait_leave(r);
+	if (r->arrival_us > 0)
+		pool_line_leave(r->line, r->waiter);
+	r->arrival_us = 0;
 }
 
 void pool_wait_wake(struct pool_line *l)

@@ -6,7 +6,7 @@
 -- for is in the hash k:p{POOL}i by its serial, until it is reported or an hour after its lease; k:p{POOL}l has the ends of the
 -- leases, k:p{POOL}x those which are over. A ticket that is genuine and has no entry was reported before.
 -- C twin: pool.c
-local NEXT, REPORT, UNDO, SHOW, NUMBERS, ENABLE, PROBE, PROBER = 1, 2, 3, 4, 5, 6, 7, 8
+local NEXT, REPORT, UNDO, SHOW, NUMBERS, ENABLE, PROBE, PROBER, LEAVE = 1, 2, 3, 4, 5, 6, 7, 8, 9
 local OK, REFUSED, AUTH, TUNNEL, TIMEOUT, TARGET_ERROR, BLOCKED, CAPTCHA, EMPTY, CANCELLED = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 local FLOOR, COOLS, SLOTS, IS_HELD, NOTHING = 1, 2, 3, 4, 5
 local forever = 9007199254740992
@@ -204,6 +204,49 @@ local function kept_endpoint(s, t, first)
   return e
 end
 
+-- Those who wait for a place, at all agents, come in the order of their arrival: k:p{POOL}w and the tier has them by that,
+-- k:p{POOL}W by when they asked last. Who has not asked for a while is gone. Nobody needs a place where there is no bound.
+local NOBODY, GONE, AGAIN = string.rep('\0', 8), 500000, 50000
+
+local function places(open)
+  local n = 0
+  for i = 1, #open do
+    local e = open[i]
+    if e.slots == 0 and not e.health.cooling then
+      return forever
+    end
+    n = n + (e.health.cooling and 1 or e.slots - e.in_flight)
+  end
+  return n
+end
+
+-- How many came earlier.
+local function ahead_of(op, tier)
+  local line, seen = pool .. 'w' .. tier, pool .. 'W' .. tier
+  local gone = call('ZRANGEBYSCORE', seen, '-inf', format('%.0f', now - GONE))
+  if #gone > 0 then
+    call('ZREM', seen, unpack(gone))
+    call('ZREM', line, unpack(gone))
+  end
+  if op.arrival == 0 then
+    return call('ZCARD', line)
+  end
+  return call('ZCOUNT', line, '-inf', '(' .. format('%.0f', op.arrival))
+end
+
+local function wait_in_line(op, tier)
+  local line, seen = pool .. 'w' .. tier, pool .. 'W' .. tier
+  call('ZADD', line, 'NX', format('%.0f', op.arrival > 0 and op.arrival or now), op.waiter)
+  call('ZADD', seen, format('%.0f', now), op.waiter)
+  call('PEXPIRE', line, 60000)
+  call('PEXPIRE', seen, 60000)
+end
+
+local function leave_line(waiter, tier)
+  call('ZREM', pool .. 'w' .. tier, waiter)
+  call('ZREM', pool .. 'W' .. tier, waiter)
+end
+
 local function is_passed_over(op, i)
   for k = 1, #op.skip do
     if op.skip[k] == i then
@@ -262,6 +305,10 @@ local function find(op, t, s)
     end
   else
     open, why, wait, firm = open_endpoints(op, t, s, tier)
+    local n = #open > 0 and not s and places(open) or forever
+    if n < forever and ahead_of(op, tier) >= n then
+      open, why, wait, firm = {}, SLOTS, AGAIN, false
+    end
   end
   local floor = floor_wait()
   if #open == 0 and why ~= NOTHING and (floor == 0 or wait <= floor) then
@@ -313,7 +360,8 @@ local memo, memo_at = {}, -1
 local function next_endpoint(op)
   local t = target_of(op.target)
   local s = op.session ~= '' and session_of(op.session) or nil
-  local simple = not s and #op.skip == 0 and op.tier .. op.target
+  local waits = op.waiter ~= NOBODY and not s
+  local simple = not s and not waits and #op.skip == 0 and op.tier .. op.target
   if memo_at ~= changes then
     memo, memo_at = {}, changes
   end
@@ -321,6 +369,14 @@ local function next_endpoint(op)
     return memo[simple]
   end
   local open, why, wait, firm = find(op, t, s)
+  if waits then
+    local tier = tier_from(op.tier > 0 and op.tier or tier_now(t))
+    if open and op.arrival > 0 then
+      leave_line(op.waiter, tier)
+    elseif why == SLOTS or (why == COOLS and op.target == '') then
+      wait_in_line(op, tier)
+    end
+  end
   if not open then
     local text = pack_fields('<BBdd', 0, why, wait, firm < forever and firm or -1)
     if simple then
@@ -599,7 +655,7 @@ end
 local function show()
   forget()
   floor_check()
-  local op = {tier = 0, skip = {}}
+  local op = {tier = 0, skip = {}, waiter = NOBODY, arrival = 0}
   local open, why, wait = find(op, targets[''])
   local names = call('ZRANGEBYSCORE', pool .. 'T', '(' .. format('%.0f', now), '+inf', 'LIMIT', 0, 100)
   local known = {}
@@ -716,7 +772,7 @@ end
 local read = {}
 read[NEXT] = function(op)
   local n
-  op.tier, op.target, op.session, n, at = unpack_fields('<BI2c0I2c0I2', program, at)
+  op.tier, op.waiter, op.arrival, op.target, op.session, n, at = unpack_fields('<Bc8dI2c0I2c0I2', program, at)
   op.skip = {}
   for i = 1, n do
     op.skip[i], at = unpack_fields('<I2', program, at)
@@ -735,6 +791,9 @@ end
 read[UNDO] = function(op)
   op.seq, at = unpack_fields('<d', program, at)
 end
+read[LEAVE] = function(op)
+  op.waiter, at = unpack_fields('<c8', program, at)
+end
 read[ENABLE] = function(op)
   op.endpoint, at = unpack_fields('<I2', program, at)
 end
@@ -752,6 +811,13 @@ local run = {
   end,
   [UNDO] = function(op)
     undo(op.seq)
+    return ''
+  end,
+  [LEAVE] = function(op)
+    tier_from(1)
+    for tier in pairs(tiers_here) do
+      leave_line(op.waiter, tier)
+    end
     return ''
   end,
   [SHOW] = show, [NUMBERS] = numbers, [ENABLE] = enable, [PROBE] = probe, [PROBER] = prober}

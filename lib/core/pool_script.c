@@ -4,7 +4,7 @@
 #include "core/resp.h"
 #include "core/script_wire.h"
 
-enum { NEXT = 1, REPORT, UNDO, SHOW, NUMBERS, ENABLE, PROBE, PROBER };
+enum { NEXT = 1, REPORT, UNDO, SHOW, NUMBERS, ENABLE, PROBE, PROBER, LEAVE };
 
 #define NUMBER_MAX ((double)(UINT64_C(1) << 53))
 
@@ -32,6 +32,14 @@ static void add_double(struct buf *b, double v)
 
 	if (at != NULL)
 		b->len += (size_t)(put_double(at, v) - at);
+}
+
+static void add_u64(struct buf *b, uint64_t v)
+{
+	char *at = buf_reserve(b, 8);
+
+	if (at != NULL)
+		b->len += (size_t)(put_u64(at, v) - at);
 }
 
 static void add_short(struct buf *b, struct slice s)
@@ -87,6 +95,8 @@ void pool_call_next(struct buf *program, const struct pool_next_op *op)
 {
 	add_u8(program, NEXT);
 	add_u8(program, op->tier);
+	add_u64(program, op->waiter);
+	add_double(program, (double)op->arrival_us);
 	add_text(program, op->target);
 	add_text(program, op->session);
 	add_u16(program, op->n_skip);
@@ -117,6 +127,12 @@ void pool_call_undo(struct buf *program, uint64_t serial)
 {
 	add_u8(program, UNDO);
 	add_double(program, (double)serial);
+}
+
+void pool_call_leave(struct buf *program, uint64_t waiter)
+{
+	add_u8(program, LEAVE);
+	add_u64(program, waiter);
 }
 
 void pool_call_show(struct buf *program)

@@ -28,6 +28,8 @@ void pool_definition_write(const struct pool_rule *rule, const struct pool_endpo
 struct pool_next_op {
 	uint8_t tier;                 /* 0: none in particular */
 	struct slice target, session; /* empty: none */
+	uint64_t waiter;              /* who waits, unlike any other anywhere; 0: nobody */
+	uint64_t arrival_us;          /* when he came, by Redis's clock; 0: now */
 	const uint16_t *skip;         /* endpoints that are passed over */
 	size_t n_skip;                /* at most POOL_SKIP_MAX */
 };
@@ -46,6 +48,8 @@ void pool_call_begin(struct buf *program, const char stamp[static POOL_STAMP_BYT
 void pool_call_next(struct buf *program, const struct pool_next_op *op);
 void pool_call_report(struct buf *program, const struct pool_report_op *op);
 void pool_call_undo(struct buf *program, uint64_t serial);
+/* Who waited is gone. */
+void pool_call_leave(struct buf *program, uint64_t waiter);
 void pool_call_show(struct buf *program);
 void pool_call_numbers(struct buf *program);
 void pool_call_enable(struct buf *program, uint32_t endpoint);

@@ -107,8 +107,8 @@ class Case(harness.Case):
         why, retry, firm = self.take("Bdd")
         return Next(why=PAUSES[why], retry=retry / SECOND if retry >= 0 else -1, firm=firm / SECOND)
 
-    def nexts(self, n, target="", session="", tier=0, skip=(), definition=None, pool="k:p{x}"):
-        op = b"\1" + struct.pack("<BH", tier, len(target)) + target.encode() + struct.pack("<H", len(session)) + session.encode()
+    def nexts(self, n, target="", session="", tier=0, skip=(), definition=None, pool="k:p{x}", waiter="", arrival=0):
+        op = b"\1" + struct.pack("<B8sdH", tier, waiter.encode(), arrival, len(target)) + target.encode() + struct.pack("<H", len(session)) + session.encode()
         op += struct.pack(f"<H{len(skip)}H", len(skip), *skip)
         self.call([op] * n, definition, pool)
         return [self.read_next() for _ in range(n)]
@@ -125,6 +125,9 @@ class Case(harness.Case):
             op += struct.pack("B", len(name)) + name.encode() + struct.pack("<ddBd", limit, left, 0, reset * SECOND)
         self.call([op], definition, pool)
         return {0: None, 1: True, 2: False}[self.take("B")[0]]
+
+    def leave(self, waiter):
+        self.call([b"\11" + struct.pack("<8s", waiter.encode())])
 
     def undo(self, given):
         self.call([b"\3" + struct.pack("<d", given.serial)])

@@ -97,6 +97,54 @@ class Choice(Case):
         self.assertEqual({n.endpoint for n in self.nexts(9)}, {2, 3})
 
 
+class Lines(Case):
+    def test_in_the_order_of_their_arrival(self):
+        self.use([{"id": "a", "slots": 1}])
+        held = self.next()
+        came = {}
+        for name in "123":
+            came[name] = self.now
+            self.assertEqual(self.next(waiter=name).why, "slots")
+            self.later(0.01)
+        for name in "123":
+            self.report(held)
+            for other in "321":
+                if other > name:
+                    refused = self.next(waiter=other, arrival=came[other])
+                    self.assertEqual((refused.why, refused.retry), ("slots", 0.05))
+            self.assertEqual(self.next().why, "slots", "no newcomer overtakes")
+            held = self.next(waiter=name, arrival=came[name])
+            self.assertEqual(held.endpoint, 1)
+        self.report(held)
+        self.assertEqual(self.next().endpoint, 1)
+
+    def test_who_left_or_is_gone_holds_up_nobody(self):
+        self.use([{"id": "a", "slots": 1}])
+        for leaves in (True, False):
+            held = self.next()
+            self.next(waiter="1")
+            self.report(held)
+            self.assertEqual(self.next().why, "slots")
+            if leaves:
+                self.leave("1")
+            else:
+                self.later(0.5)
+            held = self.next()
+            self.assertEqual(held.endpoint, 1)
+            self.report(held)
+
+    def test_where_there_is_room_for_all_nobody_waits_for_others(self):
+        self.use([{"id": "a", "slots": 3}, {"id": "b", "slots": 1}])
+        held = self.nexts(4)
+        self.next(waiter="1")
+        self.report(held[0])
+        self.assertEqual(self.next().why, "slots")
+        self.report(held[1])
+        self.assertIsNotNone(self.next().endpoint)
+        self.use(["a"])
+        self.assertIsNotNone(self.next().endpoint)
+
+
 class Tickets(Case):
     def test_twice_and_unknown(self):
         self.use(["a", "b", "c"], select="least-loaded")

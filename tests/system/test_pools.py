@@ -18,7 +18,7 @@ class Pools(harness.Case):
     def start(self, *pools, policies=(), **more):
         if not hasattr(self, "redis"):
             self.redis = self.start_redis()
-        return self.start_agent({"redis": {"mode": "standalone", "url": self.redis.url}, "pools": list(pools),
+        return self.start_agent({"redis": {"mode": "standalone", "url": self.redis.url, "timeout": "5s"}, "pools": list(pools),
                                  "policies": list(policies), **more})
 
     def connect(self, agent):
@@ -149,18 +149,19 @@ class Waiting(Pools):
             time.sleep(0.3)
             holder.call("KOVA.POOL.REPORT", "x", given["ticket"], "ok")
             reply = waiter.read()
-            self.assertTrue(0.3 <= time.monotonic() - begun < 0.9)
+            self.assertTrue(0.3 <= time.monotonic() - begun < 1.5)
             self.assertEqual(reply[5], "e1")
             holder.call("KOVA.POOL.REPORT", "x", reply[1], "ok")
 
     def test_in_turn(self):
-        agent = self.start({"name": "x", "endpoints": endpoints(1, slots=1)})
-        holder = self.connect(agent)
+        pool = {"name": "x", "endpoints": endpoints(1, slots=1)}
+        agents = [self.start(pool), self.start(pool)]
+        holder = self.connect(agents[0])
         given = self.next(holder, "x")
-        waiters = [self.connect(agent) for _ in range(8)]
+        waiters = [self.connect(agents[i % 2]) for i in range(8)]
         for waiter in waiters:
             waiter.send("KOVA.POOL.NEXT", "x", "WAIT", "20000")
-            time.sleep(0.02)
+            time.sleep(0.1)
         for waiter in waiters:
             holder.call("KOVA.POOL.REPORT", "x", given["ticket"], "ok")
             self.assertEqual(self.next(holder, "x")["paused"], "slots", "no newcomer overtakes")
@@ -172,7 +173,7 @@ class Waiting(Pools):
         self.next(client, "x")
         begun = time.monotonic()
         paused = self.next(client, "x", "WAIT", "400")
-        self.assertTrue(0.4 <= time.monotonic() - begun < 0.8)
+        self.assertTrue(0.4 <= time.monotonic() - begun < 1.5)
         self.assertEqual(paused["paused"], "slots")
         self.assertTrue(115000 < paused["retry_in_ms"] <= 119700, paused)
 
@@ -187,7 +188,7 @@ class Waiting(Pools):
         self.assertTrue(1200 < paused["retry_in_ms"] <= 1500, paused)
         given = self.next(client, "x", "WAIT", "10000")
         self.assertEqual((given["endpoint"], given["trial"]), ("e2", 1))
-        self.assertTrue(1.2 < time.monotonic() - begun < 1.8)
+        self.assertTrue(1.2 < time.monotonic() - begun < 2.5)
 
     def test_who_hangs_up_takes_nothing(self):
         agent = self.start({"name": "x", "endpoints": endpoints(1, slots=1)})
