@@ -57,6 +57,7 @@ class Faults(harness.Case):
     def test_a_storm(self):
         redis = self.start_redis(options=("--appendonly", "yes", "--appendfsync", "always"))
         pool = {"name": "x", "lease": "3s", "report": "1s", "cooldown": {"base": "200ms", "max": "1s"},
+                "blame": {"hold": "100ms", "min": 50},
                 "endpoints": [{"id": f"e{i}", "url": f"http://u{i}:{SECRET}@192.0.2.{i}:1"} for i in range(1, 201)]}
         agents = [self.start_agent({"redis": {"mode": "standalone", "url": redis.url}, "pools": [pool]}) for _ in range(4)]
         stop = time.monotonic() + 12
