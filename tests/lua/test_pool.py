@@ -196,8 +196,10 @@ class Tickets(Case):
         self.assertEqual((before.tickets, after.tickets), (0, 0))
         self.assertEqual(self.client.call("EXISTS", "k:p{x}ss"), 0)
         self.assertFalse(self.report(given))
-        counts = Counter(n.endpoint for n in self.nexts(2))
-        self.assertEqual(counts, {1: 1, 2: 1})
+        self.use(["a", "b"])
+        for _ in range(8):
+            self.undo(self.next())
+        self.assertEqual(Counter(n.endpoint for n in self.nexts(8)), {1: 4, 2: 4})
 
     def test_every_key_expires(self):
         self.use(["a", "b"])
@@ -469,6 +471,13 @@ class Tiers(Case):
         self.assertEqual((given.tier, self.next().tier), (2, 1))
         self.later(600)
         self.assertEqual(self.next(target="t").tier, 1)
+
+    def test_so_many_among_the_last_outcomes(self):
+        self.use(self.TWO, least=99, after=3, of=5, threshold=10)
+        for outcomes, tier in ((["captcha", "ok", "ok", "empty", "ok", "blocked", "ok"], 1), (["captcha", "empty"], 2)):
+            for outcome in outcomes:
+                self.report(self.next(target="t"), outcome, 403)
+            self.assertEqual(self.next(target="t").tier, tier)
 
     def test_other_failures_do_not(self):
         self.use(self.TWO)
