@@ -8,15 +8,16 @@
 # A test that exits 77 was skipped and has printed a line `SKIPPED: why`.
 #
 # What runs beside what. PROCESSORS counts sixths of a processor, of which ctest -j gives out six for each (scripts/lib.sh).
-# - A test that only computes (unit, sim, lua, fuzz) gives way to all others (nice), and takes one: such tests use
-#   what the others, which wait for most of their time, leave.
+# - A test that only computes (unit, sim, lua, fuzz) gives way to all others (nice): such tests use what the others, which
+#   wait for most of their time, leave.
 # - `Mostly waits` in a test's file: three such tests share a processor; of sanitized ones, which are slower, two do.
 # - `Bears others`: it is busier, and no time that it measures is short. Two thirds of a processor; sanitized, a whole one, as
 #   a C program with sockets has.
 # - Any other Python test measures times from outside: on a machine of two processors only what gives way is beside it.
 # ctest begins with what costs most: those that are alone, then what takes long (KOVA_LONG), then what waits, then the rest.
-set(KOVA_ALONE 11)
-set(KOVA_GIVES_WAY nice -n 5)
+set(KOVA_ALONE 10)
+set(KOVA_COMPUTES 2) # the least: one is beside what is alone
+set(KOVA_GIVES_WAY nice -n 10)
 find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
 pkg_check_modules(CRITERION REQUIRED IMPORTED_TARGET criterion)
 
@@ -63,7 +64,7 @@ function(kova_test_takes name path processors)
     set(processors 6)
   elseif(processors EQUAL ${KOVA_ALONE})
     set(cost 1000)
-  elseif(processors EQUAL 1)
+  elseif(processors EQUAL ${KOVA_COMPUTES})
     set(cost 0)
   endif()
   if(name IN_LIST KOVA_LONG)
@@ -100,7 +101,7 @@ function(kova_c_test label timeout path)
     kova_test_takes(${label}/${stem} ${path} 6)
   else()
     add_test(NAME ${label}/${stem} COMMAND ${KOVA_GIVES_WAY} $<TARGET_FILE:${name}> WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-    kova_test_takes(${label}/${stem} ${path} 1)
+    kova_test_takes(${label}/${stem} ${path} ${KOVA_COMPUTES})
   endif()
   kova_test_properties(${label}/${stem} ${label} ${timeout})
 endfunction()
