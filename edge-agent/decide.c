@@ -580,6 +580,9 @@ static void on_answer(kova_status status, const struct script_answer *answer, vo
 		g->answer = *answer;
 		if (answer->status == SCRIPT_EDGES || answer->check >= g->n_checks)
 			g->status = KOVA_EPROTO;
+		if (answer->limit > 0 && g->status == KOVA_OK)
+			outage_learn(s->engine->outage, s,
+				     &s->checks[g->first_check + answer->check], answer->limit);
 		if (answer->status == SCRIPT_REPEATED)
 			keep_echo(s, answer->echo);
 		g->answer.echo = (struct slice){0};

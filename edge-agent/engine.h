@@ -280,6 +280,9 @@ struct outage *outage_new(void);
 void outage_free(struct outage *o);
 /* Fills the answer by the policies' on_outage, without asking the store. */
 void outage_decide(struct request_state *s);
+/* An adaptive limit of the check is `limit` now, Redis says. From any loop. */
+void outage_learn(struct outage *o, const struct request_state *s, const struct check_ref *ref,
+		  uint64_t limit);
 /* How often a key was refused because OUTAGE_KEYS others were in use. */
 uint64_t outage_full(struct outage *o);
 /* The store of `site` answers again: the next outage begins anew. */

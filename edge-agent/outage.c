@@ -8,12 +8,16 @@
  * The states are the agent's, whatever its number of loops, and the only thing that a loop waits for another for: only in an
  * outage, and for no longer than a decision takes.
  *
+ * An adaptive limit goes on as this agent heard of it last, from any of its loops.
+ *
  * Of several policies the strictest speaks: one that denies refuses all.
  */
 #include <assert.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
+#include "core/adaptive.h"
 #include "core/hash.h"
 #include "core/keyspace.h"
 #include "core/limiter.h"
@@ -21,7 +25,7 @@
 #include "heartbeat.h"
 #include "quota.h"
 
-enum { OUTAGE_KEYS = 65536, OUTAGE_BUCKETS = 65536 };
+enum { OUTAGE_KEYS = 65536, OUTAGE_BUCKETS = 65536, ADAPTED_KEYS = 8192 };
 
 /* One check's state while the store is away. */
 struct local {
@@ -29,6 +33,7 @@ struct local {
 	struct limit whole;
 	struct limit part; /* this agent's, by `agents` */
 	unsigned agents;
+	uint32_t adapted;          /* the limit that was in force; 0: the whole one */
 	unsigned site;             /* whose limit it is a part of */
 	uint64_t admitted;         /* costs, since the store went away */
 	bool ledger;               /* they are added up in Redis */
@@ -43,6 +48,8 @@ struct outage {
 	size_t n;
 	uint64_t full; /* refusals because OUTAGE_KEYS were in use */
 	struct local *buckets[OUTAGE_BUCKETS];
+	/* Without the lock: of keys with adaptive limits a part of their hash, and the limit. The last of those that meet. */
+	_Atomic uint64_t adapted[ADAPTED_KEYS];
 };
 
 /* ---- Parts of limits ---- */
@@ -98,28 +105,60 @@ static void keep_floor(struct limit *l, const struct script_quota *q)
 }
 
 static bool is_part_of(const struct request_state *s, const struct local *l,
-		       const struct check_ref *ref, unsigned agents)
+		       const struct check_ref *ref, uint32_t adapted, unsigned agents)
 {
 	const struct limit *whole = ref->limit;
 	struct script_quota quota = quota_for(s, ref);
 
 	return l->part.algorithm == whole->algorithm && l->agents == agents &&
-	       l->whole.limit == whole->limit && l->whole.per_us == whole->per_us &&
-	       l->whole.burst == whole->burst && l->quota.whole == quota.whole &&
-	       l->quota.floor == quota.floor;
+	       l->adapted == adapted && l->whole.limit == whole->limit &&
+	       l->whole.per_us == whole->per_us && l->whole.burst == whole->burst &&
+	       l->quota.whole == quota.whole && l->quota.floor == quota.floor;
 }
 
 static bool local_begin(const struct request_state *s, struct local *l, const struct check_ref *ref,
-			unsigned agents, uint64_t now_us)
+			uint32_t adapted, unsigned agents, uint64_t now_us)
 {
 	struct limit own = *ref->limit;
 
 	l->agents = agents;
 	l->whole = *ref->limit;
 	l->quota = quota_for(s, ref);
+	l->adapted = adapted;
+	if (adapted > 0)
+		adaptive_bucket_limit(ref->limit, adapted, &own);
 	keep_floor(&own, &l->quota);
 	return limit_part(&own, agents, &l->part) &&
 	       limiter_init(&l->state, &l->part, now_us, true);
+}
+
+/* ---- Adapted limits ---- */
+
+static _Atomic uint64_t *adapted_place(struct outage *o, uint64_t hash)
+{
+	return &o->adapted[hash % ADAPTED_KEYS];
+}
+
+void outage_learn(struct outage *o, const struct request_state *s, const struct check_ref *ref,
+		  uint64_t limit)
+{
+	char name[KEYSPACE_NAME_MAX];
+	uint64_t hash = hash_bytes((struct slice){name, resolve_name(s, ref, name)}, 0);
+
+	atomic_store_explicit(adapted_place(o, hash), (hash & ~(uint64_t)UINT32_MAX) | limit,
+			      memory_order_relaxed);
+}
+
+/* 0: as the policy says, or not known. */
+static uint32_t adapted_limit(struct outage *o, const struct check_ref *ref, struct slice name)
+{
+	uint64_t hash = hash_bytes(name, 0), known = 0;
+	uint32_t limit;
+
+	if (ref->adaptive != NULL)
+		known = atomic_load_explicit(adapted_place(o, hash), memory_order_relaxed);
+	limit = (uint32_t)known;
+	return known >> 32 == hash >> 32 && limit < ref->limit->limit ? limit : 0;
 }
 
 /* ---- States ---- */
@@ -169,9 +208,10 @@ static struct local *local_get(const struct request_state *s, const struct check
 {
 	struct outage *o = s->engine->outage;
 	unsigned agents = site_agents(s->site, is_home(ref));
+	uint32_t adapted = adapted_limit(o, ref, name);
 	struct local *l = local_find(o, name);
 
-	if (l != NULL && is_part_of(s, l, ref, agents))
+	if (l != NULL && is_part_of(s, l, ref, adapted, agents))
 		return l;
 	if (l == NULL)
 		l = local_new(o, name);
@@ -181,7 +221,7 @@ static struct local *local_get(const struct request_state *s, const struct check
 		l->site = (unsigned)(s->site - s->engine->sites);
 		l->ledger = ref->ledger;
 	}
-	if (l != NULL && !local_begin(s, l, ref, agents, now_us)) {
+	if (l != NULL && !local_begin(s, l, ref, adapted, agents, now_us)) {
 		l->agents = 0; /* of no use: begun again the next time */
 		l->state = (struct limiter_state){0};
 		return NULL;
@@ -349,10 +389,12 @@ static void untake(const struct request_state *s, struct taken *taken, uint16_t 
 }
 
 static void answer_local(struct answer *a, const struct check_ref *ref,
-			 const struct limiter_verdict *said, bool allowed)
+			 const struct limiter_verdict *said, uint32_t adapted, bool allowed)
 {
-	struct script_answer as_script = {
-		.remaining = said->remaining, .wait_us = said->wait_us, .reset_us = said->reset_us};
+	struct script_answer as_script = {.remaining = said->remaining,
+					  .wait_us = said->wait_us,
+					  .reset_us = said->reset_us,
+					  .limit = adapted};
 
 	resolve_answer(a, ref, &as_script, allowed);
 }
@@ -380,7 +422,8 @@ static bool take_local(struct request_state *s, struct taken *taken)
 		}
 		allowed = local_take(s, ref, name, &taken[i], &said) || ref->policy->shadow;
 		if (!allowed || a->policy[0] == '\0' || said.remaining < a->remaining)
-			answer_local(a, ref, &said, allowed);
+			answer_local(a, ref, &said, adapted_limit(s->engine->outage, ref, name),
+				     allowed);
 	}
 	if (!allowed)
 		untake(s, taken, i);
@@ -405,7 +448,7 @@ void outage_decide(struct request_state *s)
 
 	memset(a->policy, 0, sizeof a->policy);
 	if (denied(s, &ref)) {
-		answer_local(a, ref, &unknown, false);
+		answer_local(a, ref, &unknown, 0, false);
 	} else {
 		struct taken *taken = malloc(s->n_checks * sizeof *taken);
 
@@ -414,7 +457,7 @@ void outage_decide(struct request_state *s)
 
 		pthread_mutex_unlock(&s->engine->outage->lock);
 		if (a->policy[0] == '\0') /* no local check: `allow`, or memory is out */
-			answer_local(a, ref, &unknown, allowed);
+			answer_local(a, ref, &unknown, 0, allowed);
 		free(taken);
 	}
 	a->reason = REASON_OUTAGE;

@@ -176,5 +176,26 @@ class Breaker(harness.Case):
             self.assertEqual(agent.call("KOVA.PEEK", "b", f"k{i}")[5] == "breaker_open", opened, words)
 
 
+class Away(harness.Case):
+    def test_an_outage_goes_on_with_the_limit_that_was_heard_of_last(self):
+        redis = self.start_redis()
+        agent = self.start_agent({"redis": {"mode": "standalone", "url": redis.url, "timeout": "100ms"},
+                                  "policies": [{**SLOW, "adaptive": {"min": 2, "decrease": 80, "window": "1m"}}]})
+        self.assertEqual(agent.call("KOVA.TAKE", "slow", "other")[2], 20)
+        agent.call("KOVA.FEEDBACK", "slow", "k", "ERROR", "STATUS", "429")
+        self.assertEqual(agent.call("KOVA.TAKE", "slow", "k")[2], 4)
+        redis.kill()
+        harness.wait_for(lambda: agent.call("KOVA.TAKE", "slow", "k")[5] == "outage", "an outage")
+        admitted, begun = {"k": 0, "other": 0}, time.monotonic()
+        while time.monotonic() < begun + 4:
+            for key in admitted:
+                answer = agent.call("KOVA.TAKE", "slow", key)
+                admitted[key] += answer[0]
+                self.assertEqual(answer[2], 4 if key == "k" else 20)
+            time.sleep(0.02)
+        self.assertTrue(6 <= admitted["k"] <= 10, admitted)
+        self.assertGreater(admitted["other"], 30)
+
+
 if __name__ == "__main__":
     harness.main()
