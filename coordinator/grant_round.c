@@ -60,11 +60,12 @@ static bool forget(const struct share_quota *quota, void *data)
 	return ok;
 }
 
-bool grant_round_partition(struct grant_round *r, struct grants *g, int32_t partition,
+bool grant_round_partition(struct grant_round *r, struct granter *g, int32_t partition,
 			   uint64_t now_us)
 {
 	r->partition = partition;
-	return grants_decide(g, now_us, give, r) && grants_sweep(g, now_us, SWEEP_SLOTS, forget, r);
+	return granter_decide(g, now_us, give, r) &&
+	       granter_sweep(g, now_us, SWEEP_SLOTS, forget, r);
 }
 
 void grant_round_tell(struct grant_round *r)

@@ -1,7 +1,7 @@
 /* What a coordinator grants in one transaction, by its partitions: into the transaction, and, once it is committed, to gossip. */
 #pragma once
 
-#include "grants.h"
+#include "granter.h"
 #include "share.h"
 #include "txn.h"
 
@@ -15,7 +15,7 @@ struct grant_round {
 
 void grant_round_begin(struct grant_round *r, struct txn *txn, struct coord_share *share);
 /* What is decided counts, whatever becomes of the transaction, which is begun if need be. False: it can't be committed; the log says why. */
-KOVA_MUST_CHECK bool grant_round_partition(struct grant_round *r, struct grants *g,
+KOVA_MUST_CHECK bool grant_round_partition(struct grant_round *r, struct granter *g,
 					   int32_t partition, uint64_t now_us);
 /* The transaction was committed: to the regions that can't read the topic. */
 void grant_round_tell(struct grant_round *r);

@@ -10,13 +10,13 @@ enum { EPOCH_BITS = 53 };
 
 static bool take_over(struct slice key, struct slice value, void *data)
 {
-	struct grants *grants = data;
+	struct granter *grants = data;
 	struct share_grant_message m;
 	kova_status status = share_grant_parse(value, &m);
 
 	(void)key;
 	if (status == KOVA_OK) {
-		status = grants_restore(grants, &m.quota, &m.grant, clock_read().boot_us);
+		status = granter_restore(grants, &m.quota, &m.grant, clock_read().boot_us);
 		share_grant_release(&m);
 	}
 	if (status == KOVA_OK || status == KOVA_ENOTFOUND)
@@ -42,13 +42,13 @@ static uint64_t epoch_new(void)
 }
 
 bool grants_topic_take_over(const struct coord_conf *conf, int32_t id,
-			    const struct global_terms *terms, struct grants *ret_grants,
+			    const struct global_terms *terms, struct granter *ret_granter,
 			    const atomic_bool *stop)
 {
 	struct compacted topic = {0};
 	bool ok;
 
-	if (grants_init(ret_grants, terms, epoch_new(), clock_read().boot_us) != KOVA_OK) {
+	if (granter_init(ret_granter, terms, epoch_new(), clock_read().boot_us) != KOVA_OK) {
 		log_event(LOG_ERROR, "grants", "the grants before can't be known",
 			  LOG_TEXT_FIELD("why", "out of memory"));
 		return false;
@@ -56,7 +56,7 @@ bool grants_topic_take_over(const struct coord_conf *conf, int32_t id,
 	if (terms->n == 0)
 		return true;
 	ok = compacted_open(&topic, conf, SHARE_GRANTS_TOPIC, id) &&
-	     compacted_read(&topic, take_over, ret_grants, stop);
+	     compacted_read(&topic, take_over, ret_granter, stop);
 	compacted_close(&topic);
 	return ok;
 }

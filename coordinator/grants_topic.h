@@ -5,13 +5,13 @@
 #include <stdatomic.h>
 
 #include "coord_conf.h"
-#include "grants.h"
+#include "granter.h"
 
 /*
- * Begins an ownership of partition `id`: *ret_grants knows all that was granted before. Only where no open transaction has offsets of the
+ * Begins an ownership of partition `id`: *ret_granter knows all that was granted before. Only where no open transaction has offsets of the
  * group's any more (docs/global.md, step 6). Blocks until each that was begun is over. False: it can't be done, or `stop` is
- * true; the log says why. grants_release() in any case.
+ * true; the log says why. granter_release() in any case.
  */
 bool grants_topic_take_over(const struct coord_conf *conf, int32_t id,
-			    const struct global_terms *terms, struct grants *ret_grants,
+			    const struct global_terms *terms, struct granter *ret_granter,
 			    const atomic_bool *stop);

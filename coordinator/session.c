@@ -44,8 +44,6 @@ enum {
 	BATCH = 2048,
 	POLL_MS = 50,
 	GRANT_NS = 200000000,
-	CALL_MS = 10000,
-	COMMIT_MS = 10000,
 	LATE_MS = 2000,      /* a record may come so late */
 	RETIRE_SLOTS = 4096, /* a partition and transaction */
 	RETIRE_DAYS = 8,     /* longer than kova.usage.v1 is retained */
@@ -59,7 +57,7 @@ struct partition {
 	int64_t kept;    /* likewise, of those whose counts are committed */
 	int64_t read_ms; /* when the last record was written */
 	struct book book;
-	struct grants grants;
+	struct granter grants;
 	struct histories histories;
 };
 
@@ -116,7 +114,7 @@ static void publish_shares(struct session *s)
 		for (size_t r = 0; r < s->terms.n_regions; r++)
 			strcpy(shares[i].region[r].name, s->terms.region[r].name);
 		for (const struct partition *p = s->partitions; p != NULL; p = p->next)
-			grants_sum_add(&shares[i].sum, &p->grants.sums[i]);
+			granter_sum_add(&shares[i].sum, &p->grants.sums[i]);
 	}
 	pthread_mutex_lock(&s->share->lock);
 	free(s->share->shares);
@@ -130,7 +128,7 @@ static void publish_shares(struct session *s)
 /* Only where no open transaction has offsets of the group's. */
 static bool take_over_grants(struct session *s, struct partition *p)
 {
-	grants_release(&p->grants);
+	granter_release(&p->grants);
 	return grants_topic_take_over(s->conf, p->id, &s->terms, &p->grants, &s->share->stop);
 }
 
@@ -176,7 +174,7 @@ static void partition_drop(struct session *s, int32_t id)
 	*at = p->next;
 	s->n_partitions--;
 	book_release(&p->book);
-	grants_release(&p->grants);
+	granter_release(&p->grants);
 	histories_release(&p->histories);
 	free(p);
 }
@@ -219,7 +217,7 @@ static bool tell_shares(const struct session *s, struct partition *p)
 
 	for (size_t i = 0; ok && i < s->terms.n; i++)
 		for (size_t r = 0; ok && r < s->terms.n_regions; r++) {
-			const struct grants_sum *sum = &p->grants.sums[i];
+			const struct granter_sum *sum = &p->grants.sums[i];
 			const struct share_sum shares = {sum->n_active, sum->region[r].share_ppm,
 							 sum->region[r].floor_ppm};
 
@@ -503,7 +501,7 @@ static kova_status read_report(struct session *s, struct partition *p, struct sl
 	if (status != KOVA_OK)
 		return status;
 	s->numbers.reports++;
-	status = grants_report(&p->grants, &m.quota, &m.report, s->now_us);
+	status = granter_report(&p->grants, &m.quota, &m.report, s->now_us);
 	share_report_release(&m);
 	if (status != KOVA_ENOTFOUND)
 		return status;
@@ -700,14 +698,20 @@ static bool conf_is_another(const struct session *s)
 	return another;
 }
 
-/*
- * Where global policies have changed, their shares are what one would find that takes over now. Whatever was granted has been
- * committed or has ended the session.
- */
+/* What one would find that takes over now. Whatever was granted has been committed or has ended the session. */
+static void begin_anew(struct session *s, bool all)
+{
+	for (struct partition *p = s->partitions; p != NULL; p = p->next)
+		if (all || s->now_us > p->grants.base_us + GRANTER_OLD_US)
+			s->failed = s->failed || !take_over_grants(s, p);
+}
+
+/* Where global policies have changed, and where it is time. */
 static void follow_conf(struct session *s)
 {
 	struct global_terms terms, was = s->terms;
 
+	begin_anew(s, false);
 	if (s->failed || !conf_is_another(s) || !terms_read(s, &terms))
 		return;
 	if (global_terms_are_alike(&terms, &was)) {
@@ -715,8 +719,7 @@ static void follow_conf(struct session *s)
 		return;
 	}
 	s->terms = terms;
-	for (struct partition *p = s->partitions; p != NULL; p = p->next)
-		s->failed = s->failed || !take_over_grants(s, p);
+	begin_anew(s, true);
 	global_terms_release(&was);
 }
 

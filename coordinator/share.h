@@ -8,7 +8,7 @@
 
 #include "coord_conf.h"
 #include "coord_events.h"
-#include "grants.h"
+#include "granter.h"
 #include "io/mailbox.h"
 
 struct coord_numbers {
@@ -25,7 +25,7 @@ struct coord_shares {
 	struct {
 		char name[NAME_BYTES_MAX + 1];
 	} region[ALLOCATOR_REGIONS_MAX];
-	struct grants_sum sum;
+	struct granter_sum sum;
 };
 
 struct coord_share {

@@ -347,6 +347,7 @@ void allocator_report(struct allocator *a, const struct allocator_terms *t, uint
 	struct allocator_region *r = &a->region[region];
 	const struct share_report p = clipped(report);
 
+	assert(now_us > 0 && now_us <= ALLOCATOR_NOW_MAX_US);
 	if (!is_news(r, t, &p))
 		return;
 	r->clock = p.clock;
@@ -490,7 +491,7 @@ uint32_t allocator_grant(struct allocator *a, const struct allocator_terms *t, u
 	uint32_t now = tick_of(now_us), until = tick_after(now_us + counts_us(t, t->duration_us));
 	uint32_t target[ALLOCATOR_REGIONS_MAX], given = 0;
 
-	assert(epoch != 0);
+	assert(epoch != 0 && now_us > 0 && now_us <= ALLOCATOR_NOW_MAX_US);
 	confirm_floors(a, t, now);
 	find_targets(a, t, now, until, target);
 	for (unsigned i = 0; i < t->n_regions; i++) {

@@ -3,8 +3,9 @@
  * force add up to the whole at most. It compares no two clocks: what it granted counts until its own time + D + margin,
  * whatever became of the grant; floors count always, used or not (docs/global.md). One allocator a quota (policy and key root).
  *
- * Pure: times are µs of one steady clock of the caller's, which neither goes back nor is set, from 1. There may be a million
- * of these: what is kept of times are ticks, rounded so that more counts, for ALLOCATOR_NOW_MAX_US; later than that nothing ends any more.
+ * Pure: times are µs of one steady clock of the caller's, which neither goes back nor is set, from 1. There may be a million of
+ * these: what is kept of times are ticks, rounded so that more counts. What would end after ALLOCATOR_NOW_MAX_US (of a window of months) ends
+ * when its region reports, or with the owner.
  */
 #pragma once
 
@@ -14,9 +15,9 @@
 #include "core/share_record.h"
 #include "core/waterfill.h"
 
-enum { ALLOCATOR_REGIONS_MAX = 8, ALLOCATOR_TICK_US = 1 << 15 };
+enum { ALLOCATOR_REGIONS_MAX = 8, ALLOCATOR_TICK_US = 1 << 12 };
 
-/* Four years: an owner that lives longer begins anew. */
+/* 203 days; an owner that comes near begins anew. */
 #define ALLOCATOR_NOW_MAX_US ((uint64_t)ALLOCATOR_TICK_US * (UINT32_MAX - 1))
 
 enum share_kind {

@@ -81,6 +81,12 @@ static uint64_t clock_of(const struct world *w, unsigned region)
 	return (uint64_t)((int64_t)w->now_us + w->region[region].offset_us);
 }
 
+/* The allocator's clock is its own. */
+static uint64_t allocator_us(const struct world *w)
+{
+	return w->now_us - START + 1;
+}
+
 static struct script_answer ask(struct world *w, unsigned region, struct script_op *op,
 				uint64_t cost)
 {
@@ -228,7 +234,7 @@ static void deliver(struct world *w, struct message *m)
 	if (m->is_grant)
 		read_grant(w, m);
 	else
-		allocator_report(w->allocator, &w->terms, w->epoch, m->region, w->now_us,
+		allocator_report(w->allocator, &w->terms, w->epoch, m->region, allocator_us(w),
 				 &m->report);
 }
 
@@ -236,7 +242,7 @@ static void allocate(struct world *w)
 {
 	struct message m = {.is_grant = true};
 	struct share_grant grant[ALLOCATOR_REGIONS_MAX];
-	uint32_t given = allocator_grant(w->allocator, &w->terms, w->epoch, w->now_us, grant);
+	uint32_t given = allocator_grant(w->allocator, &w->terms, w->epoch, allocator_us(w), grant);
 
 	for (m.region = 0; m.region < REGIONS; m.region++) {
 		if ((given & 1U << m.region) == 0)

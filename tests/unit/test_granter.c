@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "grants.h"
+#include "granter.h"
 
 #define SECOND UINT64_C(1000000)
 
@@ -35,12 +35,12 @@ static struct share_quota quota(const char *region, const char *policy, const ch
 	return (struct share_quota){slice_of(region), slice_of(policy), slice_of(root)};
 }
 
-static kova_status report(struct grants *g, struct share_quota q, uint64_t t0_us, uint32_t demand,
+static kova_status report(struct granter *g, struct share_quota q, uint64_t t0_us, uint32_t demand,
 			  uint64_t now_us)
 {
 	const struct share_report r = {.clock = 1, .t0_us = t0_us, .whole = 1000, .demand = demand};
 
-	return grants_report(g, &q, &r, now_us);
+	return granter_report(g, &q, &r, now_us);
 }
 
 /* The grants as they came. */
@@ -71,39 +71,39 @@ static const struct share_grant *given_to(const struct given *g, const char *nam
 	return NULL;
 }
 
-Test(grants, each_quota_is_shared_by_itself)
+Test(granter, each_quota_is_shared_by_itself)
 {
 	struct global_terms t = terms_new(2);
 	struct given got = {.most = 64};
-	struct grants g;
+	struct granter g;
 
-	cr_assert_eq(grants_init(&g, &t, 5, 1), KOVA_OK);
+	cr_assert_eq(granter_init(&g, &t, 5, 1), KOVA_OK);
 	cr_assert_eq(report(&g, quota("eu", "p0", "a"), 1, 2000, SECOND), KOVA_OK);
 	cr_assert_eq(report(&g, quota("us", "p0", "b"), 1, 2000, SECOND), KOVA_OK);
 	cr_assert_eq(report(&g, quota("us", "p1", "a"), 1, 2000, SECOND), KOVA_OK);
 	cr_expect_eq(report(&g, quota("us", "p2", "a"), 1, 2000, SECOND), KOVA_ENOTFOUND);
 	cr_expect_eq(report(&g, quota("ap", "p0", "a"), 1, 2000, SECOND), KOVA_ENOTFOUND);
 	cr_expect_eq(g.n_quotas, 3);
-	cr_assert(grants_decide(&g, SECOND, give, &got));
+	cr_assert(granter_decide(&g, SECOND, give, &got));
 	cr_assert_eq(got.n, 3);
 	cr_expect_eq(given_to(&got, "p0/a/eu")->parts, 900);
 	cr_expect_eq(given_to(&got, "p0/b/us")->parts, 900);
 	cr_expect_eq(given_to(&got, "p1/a/us")->parts, 900);
 	cr_expect_eq(given_to(&got, "p1/a/us")->epoch, 5);
-	cr_assert(grants_decide(&g, 9 * SECOND, give, &got));
+	cr_assert(granter_decide(&g, 9 * SECOND, give, &got));
 	cr_expect_eq(got.n, 3, "nothing is new");
-	grants_release(&g);
+	granter_release(&g);
 	global_terms_release(&t);
 }
 
-Test(grants, a_thousand_quotas_are_found_again)
+Test(granter, a_thousand_quotas_are_found_again)
 {
 	struct global_terms t = terms_new(3);
 	struct given got = {.most = 1};
-	struct grants g;
+	struct granter g;
 	char root[16], policy[8];
 
-	cr_assert_eq(grants_init(&g, &t, 5, 1), KOVA_OK);
+	cr_assert_eq(granter_init(&g, &t, 5, 1), KOVA_OK);
 	for (unsigned round = 1; round <= 2; round++)
 		for (unsigned i = 0; i < 3000; i++) {
 			snprintf(root, sizeof root, "r%u", i / 3);
@@ -112,8 +112,8 @@ Test(grants, a_thousand_quotas_are_found_again)
 				     KOVA_OK);
 		}
 	cr_expect_eq(g.n_quotas, 3000);
-	cr_expect_not(grants_decide(&g, SECOND, give, &got), "that was enough");
-	grants_release(&g);
+	cr_expect_not(granter_decide(&g, SECOND, give, &got), "that was enough");
+	granter_release(&g);
 	global_terms_release(&t);
 }
 
@@ -130,52 +130,52 @@ static struct share_grant before(uint32_t parts)
 				    .epoch = 4};
 }
 
-Test(grants, who_takes_over_counts_what_was_granted)
+Test(granter, who_takes_over_counts_what_was_granted)
 {
 	struct global_terms t = terms_new(1);
 	const struct share_grant first = before(300), newest = before(700);
 	const struct share_quota eu = quota("eu", "p0", "a"), other = quota("eu", "q", "a");
 	struct given got = {.most = 64};
-	struct grants g;
+	struct granter g;
 
-	cr_assert_eq(grants_init(&g, &t, 5, 1), KOVA_OK);
-	cr_assert_eq(grants_restore(&g, &eu, &first, SECOND), KOVA_OK);
-	cr_assert_eq(grants_restore(&g, &eu, &newest, SECOND), KOVA_OK);
-	cr_expect_eq(grants_restore(&g, &other, &newest, SECOND), KOVA_ENOTFOUND);
+	cr_assert_eq(granter_init(&g, &t, 5, 1), KOVA_OK);
+	cr_assert_eq(granter_restore(&g, &eu, &first, SECOND), KOVA_OK);
+	cr_assert_eq(granter_restore(&g, &eu, &newest, SECOND), KOVA_OK);
+	cr_expect_eq(granter_restore(&g, &other, &newest, SECOND), KOVA_ENOTFOUND);
 	cr_assert_eq(report(&g, quota("us", "p0", "a"), 1, 2000, SECOND), KOVA_OK);
-	cr_assert(grants_decide(&g, SECOND, give, &got));
+	cr_assert(granter_decide(&g, SECOND, give, &got));
 	cr_assert_eq(got.n, 1);
 	cr_expect_eq(got.grant[0].grant.parts, 300);
-	grants_release(&g);
+	granter_release(&g);
 	global_terms_release(&t);
 }
 
-Test(grants, what_a_region_has_that_is_none_any_more_is_waited_for)
+Test(granter, what_a_region_has_that_is_none_any_more_is_waited_for)
 {
 	struct global_terms t = terms_new(1);
 	const struct share_grant grant = before(700);
 	const struct share_quota gone = quota("gone", "p0", "a");
 	struct given got = {.most = 64};
-	struct grants g;
+	struct granter g;
 
-	cr_assert_eq(grants_init(&g, &t, 5, 1), KOVA_OK);
-	cr_assert_eq(grants_restore(&g, &gone, &grant, SECOND), KOVA_OK);
+	cr_assert_eq(granter_init(&g, &t, 5, 1), KOVA_OK);
+	cr_assert_eq(granter_restore(&g, &gone, &grant, SECOND), KOVA_OK);
 	cr_assert_eq(report(&g, quota("us", "p0", "b"), 1, 2000, SECOND), KOVA_OK);
-	cr_assert(grants_decide(&g, 6 * SECOND, give, &got));
+	cr_assert(granter_decide(&g, 6 * SECOND, give, &got));
 	cr_expect_eq(got.n, 0);
-	cr_assert(grants_decide(&g, 8 * SECOND, give, &got));
+	cr_assert(granter_decide(&g, 8 * SECOND, give, &got));
 	cr_expect_eq(got.n, 1);
-	grants_release(&g);
+	granter_release(&g);
 	strcpy(t.region[1].name, "gone");
 	t.region[1].is_dead = true;
-	cr_assert_eq(grants_init(&g, &t, 6, 1), KOVA_OK);
-	cr_assert_eq(grants_restore(&g, &gone, &grant, SECOND), KOVA_OK);
+	cr_assert_eq(granter_init(&g, &t, 6, 1), KOVA_OK);
+	cr_assert_eq(granter_restore(&g, &gone, &grant, SECOND), KOVA_OK);
 	cr_expect_eq(report(&g, gone, 2, 2000, SECOND), KOVA_ENOTFOUND);
 	cr_assert_eq(report(&g, quota("eu", "p0", "a"), 1, 2000, SECOND), KOVA_OK);
-	cr_assert(grants_decide(&g, SECOND, give, &got));
+	cr_assert(granter_decide(&g, SECOND, give, &got));
 	cr_assert_eq(got.n, 2);
 	cr_expect_eq(got.grant[1].grant.parts, 900, "the operator's word: it has nothing");
-	grants_release(&g);
+	granter_release(&g);
 	global_terms_release(&t);
 }
 
@@ -188,7 +188,7 @@ static bool forget(const struct share_quota *q, void *data)
 	return true;
 }
 
-Test(grants, what_is_idle_is_given_up_with_its_records_and_numbers_go_on)
+Test(granter, what_is_idle_is_given_up_with_its_records_and_numbers_go_on)
 {
 	enum { QUOTAS = 40 };
 	const uint64_t later = 700 * SECOND;
@@ -196,63 +196,64 @@ Test(grants, what_is_idle_is_given_up_with_its_records_and_numbers_go_on)
 	struct given got = {.most = 64}, gone = {.most = 64};
 	struct share_report r = {.clock = 1, .t0_us = 9, .whole = 1000, .demand = 500, .seq = 7};
 	char root[8];
-	struct grants g;
+	struct granter g;
 
-	cr_assert_eq(grants_init(&g, &t, 5, 1), KOVA_OK);
+	cr_assert_eq(granter_init(&g, &t, 5, 1), KOVA_OK);
 	for (unsigned i = 0; i < QUOTAS; i++) {
 		snprintf(root, sizeof root, "r%u", i);
 		cr_assert_eq(report(&g, quota("eu", "p0", root), 1, 500, SECOND), KOVA_OK);
 	}
-	cr_assert(grants_decide(&g, SECOND, give, &got));
+	cr_assert(granter_decide(&g, SECOND, give, &got));
 	cr_assert_eq(got.n, QUOTAS);
-	cr_assert(grants_sweep(&g, 2 * SECOND, 1000, forget, &gone));
+	cr_assert(granter_sweep(&g, 2 * SECOND, 1000, forget, &gone));
 	cr_expect_eq(gone.n, 0);
 	cr_expect_eq(g.sums[0].n_active, QUOTAS);
 	cr_expect_eq(g.sums[0].region[0].share_ppm, QUOTAS * UINT64_C(763000));
 	cr_expect_eq(g.sums[0].region[1].share_ppm, QUOTAS * UINT64_C(100000));
 	cr_assert_eq(report(&g, quota("eu", "p0", "r3"), 2, 500, later - SECOND), KOVA_OK);
-	cr_assert(grants_decide(&g, later - SECOND, give, &got));
-	cr_assert(grants_sweep(&g, later, 1000, forget, &gone));
+	cr_assert(granter_decide(&g, later - SECOND, give, &got));
+	cr_assert(granter_sweep(&g, later, 1000, forget, &gone));
 	cr_expect_eq(g.n_quotas, 1, "the others are at rest");
 	cr_expect_eq(gone.n, QUOTAS - 1);
 	cr_expect_eq(g.sums[0].n_active, 1);
 	/* What is left is found, and what comes again begins after what its region has read. */
 	cr_assert_eq(report(&g, quota("eu", "p0", "r3"), 3, 500, later), KOVA_OK);
 	cr_expect_eq(g.n_quotas, 1);
-	cr_assert_eq(grants_report(&g, &(struct share_quota){SLICE("eu"), SLICE("p0"), SLICE("r4")},
-				   &r, later),
+	cr_assert_eq(granter_report(&g,
+				    &(struct share_quota){SLICE("eu"), SLICE("p0"), SLICE("r4")},
+				    &r, later),
 		     KOVA_OK);
 	got.n = 0;
-	cr_assert(grants_decide(&g, later, give, &got));
+	cr_assert(granter_decide(&g, later, give, &got));
 	cr_expect_eq(given_to(&got, "p0/r4/eu")->seq, 8);
-	grants_release(&g);
+	granter_release(&g);
 	global_terms_release(&t);
 }
 
-Test(grants, times_are_of_the_ownership_and_promises_echo_the_record)
+Test(granter, times_are_of_the_ownership_and_promises_echo_the_record)
 {
 	const uint64_t base = 400 * 86400 * SECOND;
 	struct global_terms t = terms_new(1);
 	struct given got = {.most = 64};
 	struct share_report lends = {
 		.clock = 1, .t0_us = 5, .whole = 1000, .floors = 1, .lent = 100};
-	struct grants g;
+	struct granter g;
 
 	t.policies[0].terms.lend_us = 30 * SECOND;
-	cr_assert_eq(grants_init(&g, &t, 5, base), KOVA_OK);
+	cr_assert_eq(granter_init(&g, &t, 5, base), KOVA_OK);
 	cr_assert_eq(report(&g, quota("us", "p0", "a"), 1, 0, base + SECOND), KOVA_OK);
-	cr_assert(grants_decide(&g, base + SECOND, give, &got));
+	cr_assert(granter_decide(&g, base + SECOND, give, &got));
 	cr_assert_eq(got.n, 1);
 	cr_expect_eq(got.grant[0].grant.c0_us, base + SECOND);
 	lends.seq = got.grant[0].grant.seq;
 	lends.lent_epoch = 5;
 	lends.lent_c0_us = got.grant[0].grant.c0_us;
-	cr_assert_eq(grants_report(&g, &(struct share_quota){SLICE("us"), SLICE("p0"), SLICE("a")},
-				   &lends, base + 2 * SECOND),
+	cr_assert_eq(granter_report(&g, &(struct share_quota){SLICE("us"), SLICE("p0"), SLICE("a")},
+				    &lends, base + 2 * SECOND),
 		     KOVA_OK);
 	cr_assert_eq(report(&g, quota("eu", "p0", "a"), 1, 2000, base + 2 * SECOND), KOVA_OK);
-	cr_assert(grants_decide(&g, base + 2 * SECOND, give, &got));
+	cr_assert(granter_decide(&g, base + 2 * SECOND, give, &got));
 	cr_expect_eq(given_to(&got, "p0/a/eu")->parts, 1000);
-	grants_release(&g);
+	granter_release(&g);
 	global_terms_release(&t);
 }

@@ -9,66 +9,69 @@
 #include "global_terms.h"
 #include "io/share_codec.h"
 
-#define GRANTS_IDLE_US (UINT64_C(600) * 1000000)
+#define GRANTER_IDLE_US (UINT64_C(600) * 1000000)
 
-struct grants_quota;
+/* By then an ownership begins anew, for times are few bits (core/allocator.h). */
+#define GRANTER_OLD_US (UINT64_C(60) * 86400 * 1000000)
+
+struct granter_quota;
 
 /* Of the quotas of a policy of which some region reported lately, by region: millionths of the limit, added up. */
-struct grants_stat {
+struct granter_stat {
 	uint64_t share_ppm, floor_ppm; /* what it has now; the part of that which is its floor */
 };
 
 /* Of a policy. */
-struct grants_sum {
+struct granter_sum {
 	uint64_t n_active;
 	uint64_t excess_ppm; /* of a loose one: the greatest of any quota */
-	struct grants_stat region[ALLOCATOR_REGIONS_MAX];
+	struct granter_stat region[ALLOCATOR_REGIONS_MAX];
 };
 
-void grants_sum_add(struct grants_sum *to, const struct grants_sum *sum);
+void granter_sum_add(struct granter_sum *to, const struct granter_sum *sum);
 
-struct grants {
+struct granter {
 	const struct global_terms *terms; /* borrowed */
 	uint64_t epoch, base_us;          /* of the ownership: its number, and when it began */
-	struct grants_quota **quotas;     /* by hash, open addressing */
+	struct granter_quota **quotas;    /* by hash, open addressing */
 	size_t n_quotas, n_slots;
-	struct grants_quota *news;    /* a list */
-	size_t swept;                 /* the slot at which grants_sweep() goes on */
-	struct grants_sum *sums;      /* by policy: of the last sweep through all, ... */
-	struct grants_sum *next_sums; /* ... and of the one that is under way */
+	struct granter_quota *news;    /* a list */
+	size_t swept;                  /* the slot at which granter_sweep() goes on */
+	struct granter_sum *sums;      /* by policy: of the last sweep through all, ... */
+	struct granter_sum *next_sums; /* ... and of the one that is under way */
 	uint64_t waits_until_us; /* a region that is none any more may have something until then */
 };
 
 /* `epoch`: of this ownership and no other (core/allocator.h); `terms` outlive it. KOVA_ENOMEM. */
-KOVA_MUST_CHECK kova_status grants_init(struct grants *g, const struct global_terms *terms,
-					uint64_t epoch, uint64_t now_us);
-void grants_release(struct grants *g);
+KOVA_MUST_CHECK kova_status granter_init(struct granter *g, const struct global_terms *terms,
+					 uint64_t epoch, uint64_t now_us);
+void granter_release(struct granter *g);
 
 /*
  * The grant was committed by an owner before; of each region and quota the newest comes last. All of them before the first report. KOVA_ENOTFOUND: it is of
  * no global policy. KOVA_ENOMEM.
  */
-KOVA_MUST_CHECK kova_status grants_restore(struct grants *g, const struct share_quota *quota,
-					   const struct share_grant *grant, uint64_t now_us);
+KOVA_MUST_CHECK kova_status granter_restore(struct granter *g, const struct share_quota *quota,
+					    const struct share_grant *grant, uint64_t now_us);
 
 /* KOVA_ENOTFOUND: no global policy, or no region, is called so. KOVA_ENOMEM. */
-KOVA_MUST_CHECK kova_status grants_report(struct grants *g, const struct share_quota *quota,
-					  const struct share_report *report, uint64_t now_us);
+KOVA_MUST_CHECK kova_status granter_report(struct granter *g, const struct share_quota *quota,
+					   const struct share_report *report, uint64_t now_us);
 
 /* False: that is enough. */
-typedef bool grants_give(const struct share_quota *quota, const struct share_grant *grant,
-			 void *data);
+typedef bool granter_give(const struct share_quota *quota, const struct share_grant *grant,
+			  void *data);
 
 /* Decides upon the quotas of which something was reported since the last time. False: `give` said so. */
-KOVA_MUST_CHECK bool grants_decide(struct grants *g, uint64_t now_us, grants_give *give,
-				   void *data);
+KOVA_MUST_CHECK bool granter_decide(struct granter *g, uint64_t now_us, granter_give *give,
+				    void *data);
 
 /* Of a quota that is given up, one of its regions has a record. False: that is enough. */
-typedef bool grants_forget(const struct share_quota *quota, void *data);
+typedef bool granter_forget(const struct share_quota *quota, void *data);
 
 /*
  * Looks at `n` more slots: adds up what regions have, and gives up quotas of which nothing counts and nothing was heard for
- * GRANTS_IDLE_US. False: `forget` said so.
+ * GRANTER_IDLE_US. False: `forget` said so.
  */
-KOVA_MUST_CHECK bool grants_sweep(struct grants *g, uint64_t now_us, size_t n,
-				  grants_forget *forget, void *data);
+KOVA_MUST_CHECK bool granter_sweep(struct granter *g, uint64_t now_us, size_t n,
+				   granter_forget *forget, void *data);

@@ -1,4 +1,4 @@
-#include "grants.h"
+#include "granter.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -9,18 +9,18 @@
 enum { SLOTS_MIN = 64, PPM = 1000000 };
 
 /* `rest`: the allocator of so many regions as there are, then the root. */
-struct grants_quota {
-	struct grants_quota *next_news;
+struct granter_quota {
+	struct granter_quota *next_news;
 	uint32_t policy; /* index of the terms' */
 	uint16_t root_len;
 	bool is_news; /* a report came since it was last decided upon */
 	_Alignas(8) unsigned char rest[];
 };
 
-kova_status grants_init(struct grants *g, const struct global_terms *terms, uint64_t epoch,
-			uint64_t now_us)
+kova_status granter_init(struct granter *g, const struct global_terms *terms, uint64_t epoch,
+			 uint64_t now_us)
 {
-	*g = (struct grants){
+	*g = (struct granter){
 		.terms = terms,
 		.epoch = epoch,
 		.base_us = now_us - 1,
@@ -30,47 +30,50 @@ kova_status grants_init(struct grants *g, const struct global_terms *terms, uint
 	return g->sums != NULL && g->next_sums != NULL ? KOVA_OK : KOVA_ENOMEM;
 }
 
-void grants_release(struct grants *g)
+void granter_release(struct granter *g)
 {
 	for (size_t i = 0; i < g->n_slots; i++)
 		free(g->quotas[i]);
 	free(g->quotas);
 	free(g->sums);
 	free(g->next_sums);
-	*g = (struct grants){0};
+	*g = (struct granter){0};
 }
 
-/* The allocators' clock begins with the ownership. */
-static uint64_t own_us(const struct grants *g, uint64_t now_us)
+/* The allocators' clock begins with the ownership; one that lasts too long ends nothing any more. */
+static uint64_t own_us(const struct granter *g, uint64_t now_us)
 {
-	return now_us > g->base_us ? now_us - g->base_us : 1;
+	uint64_t own = now_us > g->base_us ? now_us - g->base_us : 1;
+
+	return own < ALLOCATOR_NOW_MAX_US ? own : ALLOCATOR_NOW_MAX_US;
 }
 
-static struct allocator *allocator_of(struct grants_quota *q)
+static struct allocator *allocator_of(struct granter_quota *q)
 {
 	return (struct allocator *)q->rest;
 }
 
-static const struct allocator_terms *terms_of(const struct grants *g, const struct grants_quota *q)
+static const struct allocator_terms *terms_of(const struct granter *g,
+					      const struct granter_quota *q)
 {
 	return &g->terms->policies[q->policy].terms;
 }
 
 /* ---- Quotas ---- */
 
-static struct slice root_of(const struct grants *g, const struct grants_quota *q)
+static struct slice root_of(const struct granter *g, const struct granter_quota *q)
 {
 	return (struct slice){(const char *)q->rest + ALLOCATOR_BYTES(g->terms->n_regions),
 			      q->root_len};
 }
 
-static size_t home_of(const struct grants *g, uint32_t policy, struct slice root)
+static size_t home_of(const struct granter *g, uint32_t policy, struct slice root)
 {
 	return hash_bytes(root, hash_mix(g->epoch + policy)) & (g->n_slots - 1);
 }
 
 /* The slot of the quota, or the free one where it belongs. */
-static size_t slot_of(const struct grants *g, uint32_t policy, struct slice root)
+static size_t slot_of(const struct granter *g, uint32_t policy, struct slice root)
 {
 	size_t i = home_of(g, policy, root);
 
@@ -80,11 +83,11 @@ static size_t slot_of(const struct grants *g, uint32_t policy, struct slice root
 	return i;
 }
 
-static bool grow(struct grants *g)
+static bool grow(struct granter *g)
 {
-	struct grants_quota **old = g->quotas;
+	struct granter_quota **old = g->quotas;
 	size_t n_old = g->n_slots, n = n_old > 0 ? 2 * n_old : SLOTS_MIN;
-	struct grants_quota **slots = calloc(n, sizeof(*slots));
+	struct granter_quota **slots = calloc(n, sizeof(*slots));
 
 	if (slots == NULL)
 		return false;
@@ -97,10 +100,10 @@ static bool grow(struct grants *g)
 	return true;
 }
 
-static struct grants_quota *quota_new(const struct grants *g, uint32_t policy, struct slice root)
+static struct granter_quota *quota_new(const struct granter *g, uint32_t policy, struct slice root)
 {
 	size_t bytes = ALLOCATOR_BYTES(g->terms->n_regions);
-	struct grants_quota *q = malloc(sizeof *q + bytes + root.len);
+	struct granter_quota *q = malloc(sizeof *q + bytes + root.len);
 
 	assert(root.len <= SHARE_ROOT_MAX);
 	if (q == NULL)
@@ -116,7 +119,7 @@ static struct grants_quota *quota_new(const struct grants *g, uint32_t policy, s
 }
 
 /* Those that came to lie behind it because of it move up (Knuth, 6.4, algorithm R). */
-static void quota_drop(struct grants *g, size_t slot)
+static void quota_drop(struct granter *g, size_t slot)
 {
 	size_t mask = g->n_slots - 1, hole = slot;
 
@@ -135,8 +138,8 @@ static void quota_drop(struct grants *g, size_t slot)
 }
 
 /* The quota, which is made if it is not there; NULL: out of memory. */
-static struct grants_quota *quota_find(struct grants *g, const struct global_policy *of,
-				       struct slice root)
+static struct granter_quota *quota_find(struct granter *g, const struct global_policy *of,
+					struct slice root)
 {
 	uint32_t policy = (uint32_t)(of - g->terms->policies);
 	size_t slot;
@@ -154,7 +157,7 @@ static struct grants_quota *quota_find(struct grants *g, const struct global_pol
 /* ---- Taking over ---- */
 
 /* A region that is not shared with any more may go on with what it got: nobody else gets it meanwhile. */
-static void wait_for(struct grants *g, const struct allocator_terms *t,
+static void wait_for(struct granter *g, const struct allocator_terms *t,
 		     const struct share_grant *grant, uint64_t now_us)
 {
 	uint64_t most_us = grant->duration_us;
@@ -166,12 +169,12 @@ static void wait_for(struct grants *g, const struct allocator_terms *t,
 		g->waits_until_us = now_us + most_us;
 }
 
-kova_status grants_restore(struct grants *g, const struct share_quota *quota,
-			   const struct share_grant *grant, uint64_t now_us)
+kova_status granter_restore(struct granter *g, const struct share_quota *quota,
+			    const struct share_grant *grant, uint64_t now_us)
 {
 	const struct global_policy *policy = global_terms_policy(g->terms, quota->policy);
 	size_t region = global_terms_region(g->terms, quota->region);
-	struct grants_quota *q;
+	struct granter_quota *q;
 
 	if (policy == NULL)
 		return KOVA_ENOTFOUND;
@@ -191,12 +194,12 @@ kova_status grants_restore(struct grants *g, const struct share_quota *quota,
 
 /* ---- Reports ---- */
 
-kova_status grants_report(struct grants *g, const struct share_quota *quota,
-			  const struct share_report *report, uint64_t now_us)
+kova_status granter_report(struct granter *g, const struct share_quota *quota,
+			   const struct share_report *report, uint64_t now_us)
 {
 	const struct global_policy *policy = global_terms_policy(g->terms, quota->policy);
 	size_t region = global_terms_region(g->terms, quota->region);
-	struct grants_quota *q;
+	struct granter_quota *q;
 	struct share_report r;
 
 	if (policy == NULL || region == g->terms->n_regions || g->terms->region[region].is_dead)
@@ -220,15 +223,15 @@ kova_status grants_report(struct grants *g, const struct share_quota *quota,
 
 /* ---- Grants ---- */
 
-static struct share_quota quota_of(const struct grants *g, const struct grants_quota *q,
+static struct share_quota quota_of(const struct granter *g, const struct granter_quota *q,
 				   unsigned region)
 {
 	return (struct share_quota){slice_of(g->terms->region[region].name),
 				    slice_of(g->terms->policies[q->policy].name), root_of(g, q)};
 }
 
-static bool give_all(const struct grants *g, const struct grants_quota *q, uint32_t given,
-		     struct share_grant *grants, grants_give *give, void *data)
+static bool give_all(const struct granter *g, const struct granter_quota *q, uint32_t given,
+		     struct share_grant *grants, granter_give *give, void *data)
 {
 	bool ok = true;
 
@@ -242,14 +245,14 @@ static bool give_all(const struct grants *g, const struct grants_quota *q, uint3
 	return ok;
 }
 
-bool grants_decide(struct grants *g, uint64_t now_us, grants_give *give, void *data)
+bool granter_decide(struct granter *g, uint64_t now_us, granter_give *give, void *data)
 {
 	struct share_grant grants[ALLOCATOR_REGIONS_MAX];
 
 	if (now_us < g->waits_until_us)
 		return true;
 	while (g->news != NULL) {
-		struct grants_quota *q = g->news;
+		struct granter_quota *q = g->news;
 		uint32_t given;
 
 		g->news = q->next_news;
@@ -264,7 +267,7 @@ bool grants_decide(struct grants *g, uint64_t now_us, grants_give *give, void *d
 
 /* ---- All of them, one after the other ---- */
 
-void grants_sum_add(struct grants_sum *to, const struct grants_sum *sum)
+void granter_sum_add(struct granter_sum *to, const struct granter_sum *sum)
 {
 	to->n_active += sum->n_active;
 	to->excess_ppm = sum->excess_ppm > to->excess_ppm ? sum->excess_ppm : to->excess_ppm;
@@ -279,11 +282,11 @@ static uint64_t ppm(uint64_t parts, const struct allocator_terms *t)
 	return parts * PPM / t->whole;
 }
 
-static void add_up(struct grants *g, struct grants_quota *q, uint64_t now_us)
+static void add_up(struct granter *g, struct granter_quota *q, uint64_t now_us)
 {
 	const struct allocator_terms *t = terms_of(g, q);
 	const struct allocator *a = allocator_of(q);
-	struct grants_sum *sum = &g->next_sums[q->policy];
+	struct granter_sum *sum = &g->next_sums[q->policy];
 	uint64_t excess = ppm(allocator_excess(a, t, now_us), t);
 
 	sum->excess_ppm = excess > sum->excess_ppm ? excess : sum->excess_ppm;
@@ -298,7 +301,7 @@ static void add_up(struct grants *g, struct grants_quota *q, uint64_t now_us)
 	}
 }
 
-static bool forget_all(const struct grants *g, struct grants_quota *q, grants_forget *forget,
+static bool forget_all(const struct granter *g, struct granter_quota *q, granter_forget *forget,
 		       void *data)
 {
 	bool ok = true;
@@ -312,9 +315,9 @@ static bool forget_all(const struct grants *g, struct grants_quota *q, grants_fo
 	return ok;
 }
 
-static void sweep_ended(struct grants *g)
+static void sweep_ended(struct granter *g)
 {
-	struct grants_sum *sums = g->sums;
+	struct granter_sum *sums = g->sums;
 
 	g->sums = g->next_sums;
 	g->next_sums = sums;
@@ -322,15 +325,15 @@ static void sweep_ended(struct grants *g)
 	g->swept = 0;
 }
 
-bool grants_sweep(struct grants *g, uint64_t now_us, size_t n, grants_forget *forget, void *data)
+bool granter_sweep(struct granter *g, uint64_t now_us, size_t n, granter_forget *forget, void *data)
 {
 	uint64_t own = own_us(g, now_us);
 
 	for (; n > 0 && g->swept < g->n_slots; n--) {
-		struct grants_quota *q = g->quotas[g->swept];
+		struct granter_quota *q = g->quotas[g->swept];
 
 		if (q != NULL && !q->is_news &&
-		    allocator_is_at_rest(allocator_of(q), terms_of(g, q), own, GRANTS_IDLE_US)) {
+		    allocator_is_at_rest(allocator_of(q), terms_of(g, q), own, GRANTER_IDLE_US)) {
 			if (!forget_all(g, q, forget, data))
 				return false;
 			quota_drop(g, g->swept); /* another one may be there now */
