@@ -5,7 +5,6 @@
 -- A ticket is `serial.end of its lease.authenticator`: unguessable by the pool's secret, which stays in Redis. What it was issued
 -- for is in the hash k:p{POOL}i by its serial, until it is reported or an hour after its lease; k:p{POOL}l has the ends of the
 -- leases, k:p{POOL}x those which are over. A ticket that is genuine and has no entry was reported before.
--- C twin: pool.c
 local NEXT, REPORT, UNDO, SHOW, NUMBERS, ENABLE, PROBE, PROBER, LEAVE = 1, 2, 3, 4, 5, 6, 7, 8, 9
 local OK, REFUSED, AUTH, TUNNEL, TIMEOUT, TARGET_ERROR, BLOCKED, CAPTCHA, EMPTY, CANCELLED = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 local FLOOR, COOLS, SLOTS, IS_HELD, NOTHING = 1, 2, 3, 4, 5

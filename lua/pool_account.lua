@@ -1,7 +1,6 @@
 -- pool_account: what a provider says of a key's account: a hold, and quotas with their resets. Keys of one group share it.
 --
 -- Why atomic: a key that has nothing left is given to nobody, whichever agent was told.
--- C twin: pool_account.c
 local accounts = {}
 local DAY = 86400000000
 

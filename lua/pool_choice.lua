@@ -5,7 +5,6 @@
 -- Round-robin is start-time fair queueing with equal weights: each endpoint has a tag, the start of its next turn; the least tag
 -- is next, and one that was away begins where the others are. Weighted is WF2Q+ with one unit a request: of those whose start has
 -- come the one that would end first (Bennett, Zhang: Hierarchical packet fair queueing algorithms, 1997).
--- C twin: pool_choice.c
 local choice = {}
 
 -- What of the weight counts: after a return it grows, and failures make it less.

@@ -3,7 +3,6 @@
 -- Why atomic: the failure that fills the window starts the cooldown, once, for all workers.
 --
 -- A cooldown began after ticket `began`: what is reported of that one or an earlier one is late. No clock is compared.
--- C twin: pool_health.c
 local health = {}
 local HEALTH = '<BBBBI4ddddd'
 local COOLING, PROBED, JUDGED, WARNED = 1, 2, 4, 8

@@ -4,14 +4,14 @@
 -- endpoint and to count it must be one step.
 --
 -- The build joins this file, pool_health.lua, pool_target.lua, pool_account.lua, pool_choice.lua, pool_session.lua and
--- pool.lua. The agent's side is lib/core/pool_script.c, the twin lib/core/pool.c; README.md has the layouts.
+-- pool.lua. The agent's side is lib/core/pool_script.c; README.md has the layouts.
 --
 -- KEYS[1]  k:p{POOL}, a hash; the other keys of the pool are its name with a letter, and what that stands for, behind it
 -- ARGV[1]  the pool's definition as the calling agent has it: the state of endpoints that it does not name is left alone
 -- ARGV[2]  the batch
 -- returns  what became of each operation, and what has changed, as one string
 --
--- Times are µs, shares and virtual times doubles; each step is in the same order as in the twin, so that they agree.
+-- Times are µs, shares and virtual times doubles.
 local call, unpack_fields, pack_fields = redis.call, struct.unpack, struct.pack
 local tonumber, format, sub, byte = tonumber, string.format, string.sub, string.byte
 local pool, program = KEYS[1], ARGV[2]

@@ -2,7 +2,6 @@
 --
 -- A session's key, k:p{POOL}s and its name: how often it has moved, after which ticket it was bound, its endpoint. It expires
 -- `ttl` after it was used last.
--- C twin: pool_session.c
 local sessions = {}
 local SESSION = '<I2dBc0'
 

@@ -5,7 +5,6 @@
 -- A target's key is a hash: '=' its hold, its tier and the last outcomes in that tier, 'e' .. id of an endpoint its health there
 -- and its last outcomes there. It expires an hour after nothing of it holds any more. No target ('') means the pool itself: its
 -- head is in the pool's hash, and endpoints are judged as a whole.
--- C twin: pool_target.c
 local targets, target_order = {}, {}
 local TARGET = '<dBdBI4'
 
