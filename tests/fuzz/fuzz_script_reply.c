@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check_answer(const struct script_answer *a, struct slice reply, uint64_t now_us)
 {
-	assert(a->status <= SCRIPT_UNKNOWN && a->why <= SCRIPT_QUEUE_FULL);
+	assert(a->status <= SCRIPT_NEWER && a->why <= SCRIPT_QUEUE_FULL);
 	assert(a->wait_us >= -1 && a->wait_us <= (int64_t)LIMIT_FOREVER_US);
 	assert(a->remaining <= LIMIT_FOREVER_US && a->reset_us <= LIMIT_FOREVER_US);
 	assert(a->amount <= LIMIT_FOREVER_US && a->lease_us <= LIMIT_FOREVER_US);
