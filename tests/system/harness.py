@@ -238,7 +238,7 @@ class Agent(Process):
         config = dict(config)
         config.setdefault("listen", {"resp": f"127.0.0.1:{free_port()}", "http": f"127.0.0.1:{free_port()}"})
         config.setdefault("state_dir", os.path.join(directory, "state"))
-        config.setdefault("redis", {"mode": "embedded"})
+        config.setdefault("redis", {"mode": "embedded", "timeout": "2s"})  # a busy machine is no outage
         config.setdefault("threads", THREADS)
         self.config = config
         self.resp_address = _host_port(config["listen"].get("resp"))
