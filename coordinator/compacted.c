@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "io/kafka_conf.h"
 #include "io/log.h"
@@ -10,6 +11,7 @@ enum {
 	CALL_MS = 10000,
 	READ_MS = 60000, /* longer than a transaction may be open */
 	POLL_MS = 100,
+	KNOWN_MS = 10000,
 	POLLED_MAX = 100000, /* records without waiting */
 };
 
@@ -128,6 +130,15 @@ static rd_kafka_t *reader_new(const struct coord_conf *conf, const char *topic,
 	return reader;
 }
 
+static bool is_unknown(rd_kafka_resp_err_t error)
+{
+	return error == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION ||
+	       error == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC ||
+	       error == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART ||
+	       error == RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE ||
+	       error == RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION;
+}
+
 /*
  * The end of the partition, open transactions included. −1: it is not known. A client that reads only what is committed would be
  * told the end of that.
@@ -135,12 +146,21 @@ static rd_kafka_t *reader_new(const struct coord_conf *conf, const char *topic,
 static int64_t end_of(const struct coord_conf *conf, const char *topic, int32_t partition)
 {
 	rd_kafka_t *client = reader_new(conf, topic, "read_uncommitted");
+	rd_kafka_resp_err_t error;
 	int64_t low, high = -1;
 
 	if (client == NULL)
 		return -1;
-	if (rd_kafka_query_watermark_offsets(client, topic, partition, &low, &high, CALL_MS) !=
-	    RD_KAFKA_RESP_ERR_NO_ERROR)
+	error = rd_kafka_query_watermark_offsets(client, topic, partition, &low, &high, CALL_MS);
+	/* Of a topic that was just made, not every broker knows. */
+	for (int waited = 0;
+	     error != RD_KAFKA_RESP_ERR_NO_ERROR && is_unknown(error) && waited < KNOWN_MS;
+	     waited += POLL_MS) {
+		usleep(POLL_MS * 1000);
+		error = rd_kafka_query_watermark_offsets(client, topic, partition, &low, &high,
+							 CALL_MS);
+	}
+	if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
 		high = -1;
 	else if (low == high)
 		high = 0; /* nothing is there, whatever was */

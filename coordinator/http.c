@@ -166,8 +166,12 @@ static void write_shares(struct metrics_writer *w, const struct coord_shares *s,
 
 static void collect_shares(struct metrics_writer *w, const void *data)
 {
-	struct coord_share *share = ((const struct numbers *)data)->share;
+	const struct numbers *n = data;
+	struct coord_share *share = n->share;
 
+	metrics_number(w, "kova_coordinator_take_over_seconds", METRIC_GAUGE, "seconds",
+		       "How long it took to rebuild what it owns, the last time.",
+		       (double)n->work.take_over_us / 1e6);
 	pthread_mutex_lock(&share->lock);
 	metrics_family(w, "kova_global_share", METRIC_GAUGE, NULL,
 		       "What a region has of a global limit, in the limit's unit: the mean of the "
@@ -208,16 +212,21 @@ static void answer_metrics(struct http_exchange *x, const struct http_request *r
 static void answer_ready(struct http_exchange *x, struct coord_share *share)
 {
 	const struct coord_numbers n = numbers_of(share);
-	bool stop = atomic_load(&share->stop), ready = n.joined && !stop;
+	bool stop = atomic_load(&share->stop), owns = n.joined && n.taking_over == 0;
+	bool ready = owns && !stop;
 	struct buf body = {0};
 
-	buf_printf(&body, "{\"status\":\"%s\",\"degraded\":[%s",
-		   stop       ? "draining"
-		   : n.joined ? "ready"
-			      : "degraded",
-		   n.joined ? "" : "\"kafka\"");
-	drift_watch_degraded(share->drift, n.joined, &body);
-	buf_printf(&body, "],\"partitions\":%llu}\n", (unsigned long long)n.partitions);
+	buf_printf(&body, "{\"status\":\"%s\",\"degraded\":[%s%s",
+		   stop   ? "draining"
+		   : owns ? "ready"
+			  : "degraded",
+		   n.joined ? "" : "\"kafka\"",
+		   n.taking_over == 0 ? ""
+		   : n.joined         ? "\"take_over\""
+				      : ",\"take_over\"");
+	drift_watch_degraded(share->drift, owns, &body);
+	buf_printf(&body, "],\"partitions\":%llu,\"taking_over\":%llu}\n",
+		   (unsigned long long)n.partitions, (unsigned long long)n.taking_over);
 	answer(x, ready ? 200 : 503, "application/json", &body);
 }
 

@@ -38,12 +38,14 @@
 #include "ledger_topic.h"
 #include "records.h"
 #include "rows.h"
+#include "schema.h"
 #include "txn.h"
 
 enum {
 	BATCH = 2048,
 	POLL_MS = 50,
 	GRANT_NS = 200000000,
+	ABORTED_MAX = 150,   /* one after the other: 30 s */
 	LATE_MS = 2000,      /* a record may come so late */
 	RETIRE_SLOTS = 4096, /* a partition and transaction */
 	RETIRE_DAYS = 8,     /* longer than kova.usage.v1 is retained */
@@ -81,6 +83,7 @@ struct session {
 	bool failed;
 	struct coord_numbers numbers;            /* published after each commit */
 	uint64_t n_rows, ledger_records, grants; /* of this transaction */
+	unsigned n_aborted; /* transactions since the last that was committed */
 	rd_kafka_message_t *batch[BATCH];
 };
 
@@ -306,38 +309,39 @@ static rd_kafka_topic_partition_list_t *offsets_of(const struct session *s, bool
 }
 
 /* Grants, then (in a whole one) ledgers and rows, then the offsets, then the commit. */
-static bool send_all(struct session *s, struct grant_round *round, bool whole, int64_t to_ms)
+static enum txn_result send_all(struct session *s, struct grant_round *round, bool whole,
+				int64_t to_ms)
 {
 	rd_kafka_topic_partition_list_t *offsets;
-	bool ok;
+	enum txn_result result;
 
 	s->n_rows = s->ledger_records = s->grants = 0;
 	if (!grant(s, round))
-		return false;
+		return TXN_FAILED;
 	if (whole && !(txn_begin(&s->txn) && keep_ledgers(s) && keep_histories(s) &&
 		       publish_rows(s, to_ms) &&
 		       coord_events_send(&s->share->events, s->conf->node, send_record, s)))
-		return false;
+		return TXN_FAILED;
 	if (!s->txn.is_begun)
-		return true;
+		return TXN_COMMITTED;
 	offsets = offsets_of(s, whole);
-	ok = txn_commit(&s->txn, s->consumer, offsets);
+	result = txn_commit(&s->txn, s->consumer, offsets);
 	rd_kafka_topic_partition_list_destroy(offsets);
-	s->numbers.transactions += ok;
-	if (ok)
+	s->numbers.transactions += result == TXN_COMMITTED;
+	if (result == TXN_COMMITTED)
 		grant_round_tell(round);
-	return ok;
+	return result;
 }
 
-static bool transact(struct session *s, bool whole, int64_t to_ms)
+static enum txn_result transact(struct session *s, bool whole, int64_t to_ms)
 {
 	struct grant_round round;
-	bool ok;
+	enum txn_result result;
 
 	grant_round_begin(&round, &s->txn, s->share);
-	ok = send_all(s, &round, whole, to_ms);
+	result = send_all(s, &round, whole, to_ms);
 	grant_round_end(&round);
-	return ok;
+	return result;
 }
 
 static void settle(struct session *s, int64_t to_ms)
@@ -355,22 +359,26 @@ static void settle(struct session *s, int64_t to_ms)
 	s->from_ms = to_ms;
 }
 
-static void commit(struct session *s, bool whole)
+/* False: what was to be committed is still to be. */
+static bool commit(struct session *s, bool whole)
 {
+	enum txn_result result;
 	int64_t to_ms = (int64_t)(clock_read().wall_us / 1000);
 	uint64_t before = (uint64_t)(to_ms - (int64_t)RETIRE_DAYS * 24 * 3600 * 1000)
 			  << HLC_MS_SHIFT;
 
 	if (s->n_partitions == 0 || s->failed)
-		return;
+		return true;
 	if (whole)
 		for (struct partition *p = s->partitions; p != NULL; p = p->next)
 			book_retire(&p->book, RETIRE_SLOTS, before);
-	if (!transact(s, whole, to_ms)) {
-		s->failed = true;
+	result = transact(s, whole, to_ms);
+	if (result != TXN_COMMITTED) {
 		s->numbers.refused++;
-		return;
+		s->failed = s->failed || result == TXN_FAILED || ++s->n_aborted > ABORTED_MAX;
+		return false;
 	}
+	s->n_aborted = 0;
 	if (whole) {
 		settle(s, to_ms);
 		publish_shares(s);
@@ -379,6 +387,7 @@ static void commit(struct session *s, bool whole)
 	s->numbers.ledger_records += s->ledger_records;
 	s->numbers.grants += s->grants;
 	publish_numbers(s);
+	return true;
 }
 
 /* ---- Who owns what ---- */
@@ -398,6 +407,10 @@ static bool incremental(struct session *s, rd_kafka_error_t *error)
  */
 static void on_assigned(struct session *s, rd_kafka_topic_partition_list_t *list)
 {
+	uint64_t begun_us = clock_read().boot_us;
+
+	s->numbers.taking_over = (uint64_t)list->cnt;
+	publish_numbers(s);
 	if (list->cnt > 0 && !s->failed && ledger_topic_ensure(s->consumer) &&
 	    rows_ensure(s->consumer) && history_topic_ensure(s->consumer) &&
 	    compacted_ensure(s->consumer, SHARE_GRANTS_TOPIC,
@@ -412,8 +425,10 @@ static void on_assigned(struct session *s, rd_kafka_topic_partition_list_t *list
 		rows_take(s, partition_find(s, ROWS_PARTITION) != NULL);
 	if (incremental(s, rd_kafka_incremental_assign(s->consumer, list)) && !s->failed) {
 		s->numbers.joined = true;
-		publish_numbers(s);
+		s->numbers.take_over_us = clock_read().boot_us - begun_us;
 	}
+	s->numbers.taking_over = 0;
+	publish_numbers(s);
 }
 
 static void on_revoked(struct session *s, rd_kafka_topic_partition_list_t *list)
@@ -445,28 +460,6 @@ static void on_rebalance(rd_kafka_t *consumer, rd_kafka_resp_err_t error,
 }
 
 /* ---- Reading ---- */
-
-enum schema { SCHEMA_USAGE, SCHEMA_SHARE, SCHEMA_CHILDREN, SCHEMA_OTHER };
-
-/* By its header; a record without one is usage. */
-static enum schema schema_of(const rd_kafka_message_t *m)
-{
-	rd_kafka_headers_t *headers;
-	struct slice schema;
-	const void *value;
-	size_t size;
-
-	if (rd_kafka_message_headers(m, &headers) != RD_KAFKA_RESP_ERR_NO_ERROR ||
-	    rd_kafka_header_get_last(headers, "schema", &value, &size) !=
-		    RD_KAFKA_RESP_ERR_NO_ERROR)
-		return SCHEMA_USAGE;
-	schema = (struct slice){value, size};
-	if (slice_equal(schema, SLICE(USAGE_TOPIC)))
-		return SCHEMA_USAGE;
-	if (slice_equal(schema, SLICE(CHILDREN_SCHEMA)))
-		return SCHEMA_CHILDREN;
-	return slice_equal(schema, SLICE(SHARE_REPORT_SCHEMA)) ? SCHEMA_SHARE : SCHEMA_OTHER;
-}
 
 static kova_status read_usage(struct partition *p, struct slice value)
 {
@@ -737,10 +730,11 @@ static void work(struct session *s)
 		if (!whole && uv_hrtime() < grants_due_ns)
 			continue;
 		follow_conf(s);
-		commit(s, whole);
+		bool done = commit(s, whole);
+
 		grants_due_ns = uv_hrtime() + GRANT_NS;
 		if (whole)
-			due_ns = uv_hrtime() + every_ns;
+			due_ns = done ? uv_hrtime() + every_ns : grants_due_ns;
 	}
 	commit(s, true);
 }

@@ -15,6 +15,8 @@ struct coord_numbers {
 	uint64_t records, malformed, transactions, failures, rows, ledger_records;
 	uint64_t foreign, reports, unshared, grants, refused;
 	uint64_t keys, partitions, quotas;
+	uint64_t taking_over;  /* partitions that are being rebuilt */
+	uint64_t take_over_us; /* what that took, the last time */
 	bool joined; /* it is in the group, and what it owns is rebuilt */
 };
 

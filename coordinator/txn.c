@@ -22,9 +22,19 @@ struct call {
 	const rd_kafka_topic_partition_list_t *offsets;
 };
 
-/* Whether the step has succeeded; one that may be tried again is, some times. */
+/*
+ * A group that others join or leave has a new generation before each member knows. One that is a member still owns what it owned until
+ * it is asked to give it up.
+ */
+static bool is_of_before(rd_kafka_resp_err_t code)
+{
+	return code == RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION ||
+	       code == RD_KAFKA_RESP_ERR_REBALANCE_IN_PROGRESS;
+}
+
+/* Whether the step has succeeded; one that may be tried again is, some times. *ret_code: why it has not. */
 static bool try(const char *what, rd_kafka_error_t *(*step)(const struct call *c),
-		const struct call *c)
+		const struct call *c, rd_kafka_resp_err_t *ret_code)
 {
 	rd_kafka_error_t *error = step(c);
 
@@ -36,7 +46,12 @@ static bool try(const char *what, rd_kafka_error_t *(*step)(const struct call *c
 	}
 	if (error == NULL)
 		return true;
-	give_up(what, rd_kafka_error_string(error));
+	*ret_code = rd_kafka_error_code(error);
+	if (is_of_before(*ret_code))
+		log_event(LOG_INFO, "transaction_aborted", what,
+			  LOG_TEXT_FIELD("why", rd_kafka_error_string(error)));
+	else
+		give_up(what, rd_kafka_error_string(error));
 	rd_kafka_error_destroy(error);
 	return false;
 }
@@ -86,24 +101,29 @@ bool txn_open(struct txn *t, const struct coord_conf *conf, const atomic_bool *s
 		{"log.connection.close", "false"}, {"reconnect.backoff.max.ms", "1000"},
 	};
 
+	rd_kafka_resp_err_t code;
+
 	snprintf(id, sizeof id, "kova-coordinator.%s", conf->node);
 	*t = (struct txn){.node = conf->node, .stop = stop};
 	t->producer = client_new(conf, RD_KAFKA_PRODUCER, settings,
 				 sizeof settings / sizeof settings[0], NULL, NULL);
 	return t->producer != NULL &&
-	       try("transactions can't be had", init_step, &(struct call){.txn = t});
+	       try("transactions can't be had", init_step, &(struct call){.txn = t}, &code);
 }
 
-void txn_abort(struct txn *t)
+bool txn_abort(struct txn *t)
 {
 	rd_kafka_error_t *error;
+	bool ok;
 
 	if (!t->is_begun)
-		return;
+		return true;
 	error = rd_kafka_abort_transaction(t->producer, CALL_MS);
-	if (error != NULL) /* it is refused: that is as good */
+	ok = error == NULL;
+	if (error != NULL)
 		rd_kafka_error_destroy(error);
 	t->is_begun = false;
+	return ok;
 }
 
 void txn_close(struct txn *t)
@@ -116,8 +136,10 @@ void txn_close(struct txn *t)
 
 bool txn_begin(struct txn *t)
 {
-	t->is_begun = t->is_begun ||
-		      try("no transaction can be begun", begin_step, &(struct call){.txn = t});
+	rd_kafka_resp_err_t code;
+
+	t->is_begun = t->is_begun || try("no transaction can be begun", begin_step,
+					 &(struct call){.txn = t}, &code);
 	return t->is_begun;
 }
 
@@ -160,14 +182,20 @@ bool txn_add(struct txn *t, const struct txn_record *r)
 	return false;
 }
 
-bool txn_commit(struct txn *t, rd_kafka_t *consumer, const rd_kafka_topic_partition_list_t *offsets)
+enum txn_result txn_commit(struct txn *t, rd_kafka_t *consumer,
+			   const rd_kafka_topic_partition_list_t *offsets)
 {
 	const struct call call = {t, consumer, offsets};
+	rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR_NO_ERROR;
 
 	assert(t->is_begun && offsets->cnt > 0);
-	if (!try("the offsets were refused", offsets_step, &call) ||
-	    !try("the transaction was not committed", commit_step, &call))
-		return false;
+	if (!try("the offsets were refused", offsets_step, &call, &code)) {
+		if (!is_of_before(code) || rd_kafka_assignment_lost(consumer))
+			return TXN_FAILED;
+		return txn_abort(t) ? TXN_ABORTED : TXN_FAILED;
+	}
+	if (!try("the transaction was not committed", commit_step, &call, &code))
+		return TXN_FAILED;
 	t->is_begun = false;
-	return true;
+	return TXN_COMMITTED;
 }

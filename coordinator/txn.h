@@ -23,8 +23,8 @@ struct txn {
 
 /* Waits until transactions of the same node before are over. */
 bool txn_open(struct txn *t, const struct coord_conf *conf, const atomic_bool *stop);
-/* Nothing that was begun is committed. */
-void txn_abort(struct txn *t);
+/* Nothing that was begun is committed. False: nor will anything be that comes after. */
+bool txn_abort(struct txn *t);
 void txn_close(struct txn *t);
 
 /* Does nothing if it was begun. */
@@ -40,6 +40,12 @@ struct txn_record {
 /* Waits for room in the producer's queue. */
 bool txn_add(struct txn *t, const struct txn_record *r);
 
+enum txn_result {
+	TXN_COMMITTED,
+	TXN_ABORTED, /* the group has a new generation, and `consumer` does not know yet: the same may be sent again when it does */
+	TXN_FAILED,
+};
+
 /* With the offsets of `consumer`, one at least: a transaction without any would not be refused to one that is out of the group. */
-bool txn_commit(struct txn *t, rd_kafka_t *consumer,
-		const rd_kafka_topic_partition_list_t *offsets);
+enum txn_result txn_commit(struct txn *t, rd_kafka_t *consumer,
+			   const rd_kafka_topic_partition_list_t *offsets);

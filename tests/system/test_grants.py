@@ -82,6 +82,8 @@ class One(Case):
         harness.wait_for(lambda: abs(metric("us") - 425) <= 20 and abs(metric("eu") - 150) <= 20, "shares as metrics")
         self.assertEqual(daemon.metric('kova_global_excess_bound_ratio{policy="world"}'), 0)
         self.assertGreater(daemon.metric("kova_coordinator_grants_total"), 0)
+        self.assertGreater(daemon.metric("kova_coordinator_take_over_seconds"), 0)
+        self.assertEqual(daemon.http("/readyz").json()["taking_over"], 0)
         self.assertEqual(daemon.metric("kova_coordinator_quotas"), len(self.quotas))
         row = coordinator.rows_of(self.broker.read(coordinator.ROLLUP, coordinator.COMMITTED))[-1]
         for region, at in row["regions"].items():
@@ -122,6 +124,21 @@ class Several(Case):
         self.want(ap=2000)
         self.has("ap", 800)
         self.audit(margin=900000)
+
+    def test_others_come_and_go_and_nobody_begins_anew(self):
+        self.report(interval=0.1, eu=2000)
+        first = self.coordinate("a").wait_partitions(4)
+        self.has("eu", 800)
+        for _ in range(3):
+            second = self.coordinate("b").wait_partitions(2)
+            first.wait_partitions(2)
+            time.sleep(1)
+            self.assertEqual(second.stop(), 0)
+            first.wait_partitions(4)
+        self.assertNotRegex(first.log(), "session_failed.*")
+        self.assertEqual(first.metric("kova_coordinator_failures_total"), 0)
+        self.has("eu", 800)
+        self.audit()
 
 
 class Phases(Case):
