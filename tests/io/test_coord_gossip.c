@@ -59,7 +59,9 @@ static void node_start(struct node *n, uv_loop_t *loop, const char *name, const 
 	cr_assert_eq(coord_conf_load(path, &n->conf, &errors), KOVA_OK, "%.*s", (int)errors.len,
 		     errors.ptr);
 	cr_assert_eq(mailbox_open(&n->share.box, loop), 0);
-	n->share.gossip = coord_gossip_start(loop, &n->conf, on_change, n, &errors);
+	/* Where the port of UDP is free that of TCP may not be. */
+	for (int tries = 0; tries < 10 && n->share.gossip == NULL; tries++)
+		n->share.gossip = coord_gossip_start(loop, &n->conf, on_change, n, &errors);
 	cr_assert_not_null(n->share.gossip, "%.*s", (int)errors.len, errors.ptr);
 }
 

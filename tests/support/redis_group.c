@@ -17,6 +17,7 @@
 enum {
 	WORDS_MAX = 64,
 	START_TRIES = 1000,
+	MEET_TRIES = 200,
 	PAUSE_US = 10000,
 	PORT_LEAST = 11000,
 	PORT_MOST = 21000,
@@ -208,6 +209,13 @@ void redis_cluster_id(const struct redis_node *node, char *ret_id)
 	snprintf(ret_id, 41, "%s", redis_node_command(node, "CLUSTER MYID"));
 }
 
+/* An introduction that is not answered within the time-out of a node, on a busy machine, is forgotten. */
+static void meet(const struct redis_node *nodes, size_t n)
+{
+	for (size_t i = 1; i < n; i++)
+		redis_node_command(&nodes[i], "CLUSTER MEET 127.0.0.1 %u", nodes[0].port);
+}
+
 void redis_cluster_start(struct redis_node *nodes, size_t n)
 {
 	static const char *const arguments[] = {"--cluster-enabled",
@@ -224,8 +232,7 @@ void redis_cluster_start(struct redis_node *nodes, size_t n)
 				   16384 * (i + 1) / n - 1);
 		redis_node_command(&nodes[i], "CLUSTER SET-CONFIG-EPOCH %zu", i + 1);
 	}
-	for (size_t i = 1; i < n; i++)
-		redis_node_command(&nodes[i], "CLUSTER MEET 127.0.0.1 %u", nodes[0].port);
+	meet(nodes, n);
 	for (size_t i = 0; i < n; i++) {
 		int tries = 0;
 
@@ -235,6 +242,8 @@ void redis_cluster_start(struct redis_node *nodes, size_t n)
 			      "cluster_slots_ok:16384") == NULL) {
 			if (tries++ == START_TRIES)
 				fail("the cluster does not come up");
+			if (tries % MEET_TRIES == 0)
+				meet(nodes, n);
 			usleep(PAUSE_US);
 		}
 	}

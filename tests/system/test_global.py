@@ -176,8 +176,8 @@ class Regions(globe.Case):
         harness.wait_for(lambda: agent.call("KOVA.TAKE", self.loose, self.root)[5] == "outage", "an outage")
         self.assertEqual(agent.call("KOVA.TAKE", self.rate, self.root)[0], 0)  # strict
         admitted = self.admit(agent, self.loose, self.root, 1.0)
-        self.assertGreater(admitted, 200)
-        self.assertLessEqual(admitted, 500 * 1.2)  # by one agent of one of two regions, who began with nothing
+        self.assertGreater(admitted, 50)
+        self.assertLessEqual(admitted, 100 * 1.2)  # its floor, by one agent, who began with nothing
         self.redis["eu"].send_signal(signal.SIGCONT)
         harness.wait_for(lambda: agent.call("KOVA.TAKE", self.loose, self.root)[5] != "outage", "no outage")
         self.assertLessEqual(self.admit(agent, self.loose, self.root, 1.0), 100 * 1.2)  # what was admitted is charged
