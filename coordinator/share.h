@@ -17,7 +17,7 @@ struct coord_numbers {
 	uint64_t keys, partitions, quotas;
 	uint64_t taking_over;  /* partitions that are being rebuilt */
 	uint64_t take_over_us; /* what that took, the last time */
-	bool joined; /* it is in the group, and what it owns is rebuilt */
+	bool joined;           /* it is in the group, and what it owns is rebuilt */
 };
 
 /* What regions have of a global policy's quotas in the partitions of this coordinator. */
