@@ -265,11 +265,13 @@ static void fill(struct pool_call *c)
 	for (; c->n_undo < l->n_undo && c->n_undo < POOL_CALL_OPS_MAX / 2; c->n_undo++)
 		pool_call_undo(&c->program, l->undo[c->n_undo]);
 	l->n_undo -= c->n_undo;
-	memmove(l->undo, l->undo + c->n_undo, l->n_undo * sizeof *l->undo);
+	if (l->n_undo > 0)
+		memmove(l->undo, l->undo + c->n_undo, l->n_undo * sizeof *l->undo);
 	for (; c->n_leave < l->n_leave && c->n_leave < POOL_CALL_OPS_MAX / 4; c->n_leave++)
 		pool_call_leave(&c->program, l->leave[c->n_leave]);
 	l->n_leave -= c->n_leave;
-	memmove(l->leave, l->leave + c->n_leave, l->n_leave * sizeof *l->leave);
+	if (l->n_leave > 0)
+		memmove(l->leave, l->leave + c->n_leave, l->n_leave * sizeof *l->leave);
 	while (l->first != NULL && c->n_undo + c->n_leave + c->n < POOL_CALL_OPS_MAX - 2)
 		add_request(c, line_pop(l));
 	if (l->looking && !l->looked) {

@@ -499,7 +499,8 @@ static void ask_next(struct pool_request *r, const struct pool_def *def)
 		pool_request_fail(r, POOL_NO_POLICY, "no policy '%s'", name);
 		return;
 	}
-	r->until_ms = now_ms(r->service) + r->wait_ms;
+	/* The loop's own time is that of its last turn: a wait by it could end too early. */
+	r->until_ms = uv_hrtime() / 1000000 + 1 + r->wait_ms;
 	if (r->wait_ms > 0)
 		engine_random(r->service->agent->engine, (unsigned char *)&r->waiter,
 			      sizeof r->waiter);
