@@ -23,6 +23,7 @@ class Case(kafka.Case):
     def setUp(self):
         super().setUp()
         self.broker = type(self).broker = kafka.Broker()
+        self.addCleanup(self.broker.stop)  # also where the rest can't be set up
         self.broker.create_topic(usage_topic.TOPIC, 4)
         self.broker.create_topic(coordinator.ROLLUP, 2)
 
@@ -34,7 +35,6 @@ class Case(kafka.Case):
         super().tearDown()
         if self.regions is not None:
             self.regions.stop()
-        self.broker.stop()
 
     def coordinate(self, node="c", ready=True, env=None, **more):
         config = {"node": node, "kafka": {"bootstrap": self.broker.bootstrap}, "policies": [POLICY], "regions": REGIONS,
