@@ -10,7 +10,7 @@ import harness
 _built = {}
 
 
-def library(source, *options):
+def compiled(source, *options):
     """The path of tests/system/SOURCE, compiled."""
     if source not in _built:
         compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
