@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/name.h"
 #include "io/option_table.h"
 
 enum { WHOLE_PPM = 1000000, DEFAULT_FLOORS_PPM = WHOLE_PPM / 10 };
@@ -63,16 +62,9 @@ static void region_read(struct conf_copier *c, const char *name, const json_t *v
 	struct coord_region *region = &regions->of[regions->n];
 	struct region_fields f;
 
-	if (!name_is_valid(slice_of(name))) {
-		conf_fail(c->r, &regions_path, name, CONF_AT_KEY,
-			  "a region's name must be 1 to 64 characters of A-Z a-z 0-9 . _ -");
+	if (!conf_is_named_object(c->r, &regions_path, name, value, "a region",
+				  "{ \"weight\": 1, \"floor\": 0.1 }"))
 		return;
-	}
-	if (!json_is_object(value)) {
-		conf_fail(c->r, &regions_path, name, CONF_AT_VALUE,
-			  "`%s` must be an object as { \"weight\": 1, \"floor\": 0.1 }", name);
-		return;
-	}
 	conf_read(c->r, &path, value, &coord_region_table, &f);
 	if (f.floor == CONF_ABSENT)
 		f.floor = f.dead ? 0 : default_ppm;

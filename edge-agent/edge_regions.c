@@ -5,7 +5,6 @@
 
 #include "core/hash.h"
 #include "core/keyspace.h"
-#include "core/name.h"
 #include "io/redis_section.h"
 
 enum { FAR_TIMEOUT_MS = 1000, WHOLE_PPM = 1000000, DEFAULT_FLOORS_PPM = WHOLE_PPM / 10 };
@@ -57,16 +56,9 @@ static void region_read(struct conf_copier *c, const char *name, const json_t *v
 	struct region_conf *region = &regions->of[regions->n];
 	struct region_fields f;
 
-	if (!name_is_valid(slice_of(name))) {
-		conf_fail(c->r, &regions_path, name, CONF_AT_KEY,
-			  "a region's name must be 1 to 64 characters of A-Z a-z 0-9 . _ -");
+	if (!conf_is_named_object(c->r, &regions_path, name, value, "a region",
+				  "{ \"redis\": { … }, \"weight\": 1 }"))
 		return;
-	}
-	if (!json_is_object(value)) {
-		conf_fail(c->r, &regions_path, name, CONF_AT_VALUE,
-			  "`%s` must be an object as { \"redis\": { … }, \"weight\": 1 }", name);
-		return;
-	}
 	conf_read(c->r, &path, value, &region_table, &f);
 	if (f.redis != NULL && !json_is_object(f.redis))
 		conf_fail(c->r, &path, "redis", CONF_AT_VALUE, "`redis` must be an object");

@@ -62,6 +62,22 @@ void conf_fail(struct conf_reader *r, const struct conf_path *path, const char *
 	va_end(args);
 }
 
+bool conf_is_named_object(struct conf_reader *r, const struct conf_path *path, const char *name,
+			  const json_t *value, const char *thing, const char *example)
+{
+	bool is_object = json_is_object(value);
+
+	if (!name_is_valid(slice_of(name))) {
+		conf_fail(r, path, name, CONF_AT_KEY,
+			  "%s's name must be 1 to 64 characters of A-Z a-z 0-9 . _ -", thing);
+		return false;
+	}
+	if (!is_object)
+		conf_fail(r, path, name, CONF_AT_VALUE, "`%s` must be an object as %s", name,
+			  example);
+	return is_object;
+}
+
 __attribute__((format(printf, 2, 3))) static void fail(const struct member *m, const char *format,
 						       ...)
 {

@@ -119,6 +119,13 @@ void conf_fail(struct conf_reader *r, const struct conf_path *path, const char *
 	       enum conf_place place, const char *format, ...)
 	__attribute__((format(printf, 5, 6)));
 
+/*
+ * Whether `name` is the name of a thing (core/name.h) and its `value` an object, in the object of things at `path`; else an
+ * error. `thing` as "a region", `example` of a value.
+ */
+bool conf_is_named_object(struct conf_reader *r, const struct conf_path *path, const char *name,
+			  const json_t *value, const char *thing, const char *example);
+
 /* Appends the errors, one a line: FILE:LINE:COLUMN: text. */
 void conf_report(const struct conf_reader *r, const struct conf_document *d,
 		 struct buf *ret_errors);
