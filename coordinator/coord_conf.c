@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "control/rule_set.h"
+#include "control/weights.h"
 #include "core/clock_offset.h"
 #include "core/duration.h"
 #include "core/history.h"
@@ -17,8 +19,6 @@
 #include "io/option_table.h"
 #include "io/policy_fields.h"
 #include "io/state_dir.h"
-#include "rule_set.h"
-#include "weights.h"
 
 enum { WEIGHTS_HISTORY = 1, WEIGH_MS_MIN = 100, WEIGH_MS_MAX = 86400000 };
 enum { ROLLUP_MS_MIN = 100, ROLLUP_MS_MAX = 60000, GRANT_MS_MIN = 1000, GRANT_MS_MAX = 60000 };

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "control.h"
+#include "control/control.h"
 #include "coord_conf.h"
 #include "core/hash.h"
 #include "io/log.h"

@@ -7,9 +7,9 @@
 #include <jansson.h>
 #include <uv.h>
 
+#include "control/gossip_service.h"
 #include "core/buf.h"
 #include "core/bytes.h"
-#include "gossip_service.h"
 
 struct coord_conf;
 struct coord_gossip;

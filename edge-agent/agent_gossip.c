@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "agent.h"
-#include "control.h"
-#include "control_state.h"
+#include "control/control.h"
+#include "control/control_state.h"
 #include "events.h"
 #include "grants.h"
 #include "tour.h"

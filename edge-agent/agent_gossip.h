@@ -1,7 +1,7 @@
 /* How an agent takes part in gossip: what comes goes to all its loops. */
 #pragma once
 
-#include "gossip_service.h"
+#include "control/gossip_service.h"
 
 struct agent;
 

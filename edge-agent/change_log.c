@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "control_item.h"
+#include "control/control_item.h"
 #include "core/hlc.h"
 #include "core/rfc3339.h"
 #include "io/atomic_file.h"

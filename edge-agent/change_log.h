@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-#include "control.h"
+#include "control/control.h"
 
 enum {
 	CHANGE_LOG_MAX = 1000,

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#include "catalogue.h"
+#include "control/catalogue.h"
 #include "io/redis_store.h"
 
 struct confirmer;

@@ -14,7 +14,7 @@
 #include <assert.h>
 #include <stdio.h>
 
-#include "control.h"
+#include "control/control.h"
 #include "core/base64url.h"
 #include "engine.h"
 #include "feedback.h"

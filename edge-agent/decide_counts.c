@@ -1,5 +1,5 @@
 /* What a decision counts as: in its policies' metrics and in what its keys consumed. */
-#include "catalogue.h"
+#include "control/catalogue.h"
 #include "engine.h"
 #include "usage.h"
 

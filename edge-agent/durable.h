@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <uv.h>
 
-#include "catalogue.h"
+#include "control/catalogue.h"
 #include "region.h"
 
 struct durable;

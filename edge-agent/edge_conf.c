@@ -11,13 +11,13 @@
 #include <unistd.h>
 
 #include "auth.h"
+#include "control/rule_set.h"
 #include "core/allocator.h"
 #include "core/redis_url.h"
 #include "edge_fields.h"
 #include "io/redis_section.h"
 #include "io/state_dir.h"
 #include "listener.h"
-#include "rule_set.h"
 
 static const struct conf_path listen_path = {.key = "listen"};
 static const struct conf_path auth_path = {.key = "auth"};

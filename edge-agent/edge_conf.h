@@ -4,13 +4,13 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#include "control/rule_set.h"
 #include "core/buf.h"
 #include "core/status.h"
 #include "edge_regions.h"
 #include "io/gossip_section.h"
 #include "io/kafka_conf.h"
 #include "io/redis_store.h"
-#include "rule_set.h"
 
 /* All of it is owned. */
 struct edge_conf {

@@ -7,7 +7,7 @@
 #include <sys/random.h>
 
 #include "agent.h"
-#include "control.h"
+#include "control/control.h"
 #include "edge_regions.h"
 #include "engine_life.h"
 #include "handover.h"

@@ -19,12 +19,12 @@
 #include <stdint.h>
 #include <uv.h>
 
-#include "catalogue.h"
+#include "control/catalogue.h"
+#include "control/policy_stats.h"
 #include "core/buf.h"
 #include "core/rendezvous.h"
 #include "core/script.h"
 #include "core/timer_heap.h"
-#include "policy_stats.h"
 #include "receipt.h"
 #include "request.h"
 #include "site.h"

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "agent.h"
-#include "catalogue.h"
-#include "control.h"
+#include "control/catalogue.h"
+#include "control/control.h"
 #include "events.h"
 
 /* {"local": 3, "deny": 1}: how many policies do what without their store. */

@@ -2,10 +2,10 @@
 #include <stdlib.h>
 
 #include "change_log.h"
-#include "control.h"
+#include "control/control.h"
+#include "control/gossip_service.h"
 #include "core/keyspace.h"
 #include "core/quote.h"
-#include "gossip_service.h"
 #include "http_call.h"
 #include "tour.h"
 

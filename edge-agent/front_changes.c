@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "control.h"
-#include "control_state.h"
-#include "gossip_service.h"
+#include "control/control.h"
+#include "control/control_state.h"
+#include "control/gossip_service.h"
 #include "http_call.h"
 #include "tour.h"
 

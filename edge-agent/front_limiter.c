@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "catalogue.h"
-#include "control.h"
+#include "control/catalogue.h"
+#include "control/control.h"
 #include "core/limit.h"
 #include "core/quote.h"
 #include "core/ratelimit_fields.h"

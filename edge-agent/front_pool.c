@@ -5,14 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "catalogue.h"
-#include "control.h"
+#include "control/catalogue.h"
+#include "control/control.h"
+#include "control/pool_def.h"
 #include "core/limit.h"
 #include "core/quote.h"
 #include "core/ratelimit_fields.h"
 #include "http_call.h"
 #include "ops.h"
-#include "pool_def.h"
 #include "pool_service.h"
 
 enum { RETRY_OVERLOAD_S = 1 };

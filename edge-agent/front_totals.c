@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "catalogue.h"
-#include "control.h"
+#include "control/catalogue.h"
+#include "control/control.h"
 #include "core/quote.h"
 #include "core/rfc3339.h"
 #include "http_call.h"

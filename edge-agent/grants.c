@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "agent.h"
-#include "control.h"
+#include "control/control.h"
 #include "io/clock.h"
 #include "io/kafka_consumer.h"
 #include "io/log.h"

@@ -4,13 +4,13 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "control/policy_stats.h"
 #include "core/buf.h"
 #include "core/keyspace.h"
 #include "core/lua_script.h"
 #include "core/resp.h"
 #include "edge_regions.h"
 #include "io/log.h"
-#include "policy_stats.h"
 
 static const struct slice regions_key = {"k:regions", 9};
 

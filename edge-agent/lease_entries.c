@@ -2,7 +2,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "control.h"
+#include "control/control.h"
 #include "leases_own.h"
 #include "usage.h"
 

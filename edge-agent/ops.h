@@ -9,14 +9,14 @@
 #include <uv.h>
 
 #include "conn.h"
+#include "control/gossip_service.h"
+#include "control/policy_stats.h"
 #include "core/buf.h"
 #include "edge_regions.h"
 #include "engine_life.h"
-#include "gossip_service.h"
 #include "grants.h"
 #include "io/metrics.h"
 #include "io/redis_store.h"
-#include "policy_stats.h"
 #include "publisher.h"
 #include "quotas.h"
 

@@ -1,10 +1,10 @@
 /* What /metrics says of pools. */
 #include <string.h>
 
-#include "catalogue.h"
-#include "control.h"
+#include "control/catalogue.h"
+#include "control/control.h"
+#include "control/pool_def.h"
 #include "ops_pools.h"
-#include "pool_def.h"
 
 void ops_pools_add(const struct agent *a, struct ops_pools *p)
 {

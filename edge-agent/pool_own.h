@@ -11,8 +11,8 @@
 #pragma once
 
 #include "agent.h"
+#include "control/pool_def.h"
 #include "core/timer_heap.h"
-#include "pool_def.h"
 #include "pool_request.h"
 #include "pool_service.h"
 

@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "catalogue.h"
-#include "control.h"
+#include "control/catalogue.h"
+#include "control/control.h"
 #include "core/hash.h"
 #include "core/keyspace.h"
 #include "core/limit.h"

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "catalogue.h"
-#include "control.h"
+#include "control/catalogue.h"
+#include "control/control.h"
 #include "core/hash.h"
 #include "core/rfc3339.h"
 #include "events.h"

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "catalogue.h"
+#include "control/catalogue.h"
 #include "core/script.h"
 #include "region.h"
 

@@ -15,12 +15,12 @@
 #include <sys/random.h>
 
 #include "agent.h"
-#include "control.h"
+#include "control/control.h"
+#include "control/policy_stats.h"
 #include "core/calendar.h"
 #include "core/quota_table.h"
 #include "io/clock.h"
 #include "io/log.h"
-#include "policy_stats.h"
 #include "quota.h"
 #include "usage_report.h"
 

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "control.h"
+#include "control/control.h"
 #include "core/divide.h"
 #include "core/hash.h"
 #include "core/keyspace.h"

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "catalogue.h"
+#include "control/catalogue.h"
 #include "core/hlc.h"
 #include "core/tally.h"
 #include "io/kafka_producer.h"

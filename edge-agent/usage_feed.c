@@ -1,6 +1,6 @@
 #include "usage_feed.h"
 
-#include "control.h"
+#include "control/control.h"
 #include "core/keyspace.h"
 #include "usage_children.h"
 

@@ -4,7 +4,7 @@
  * (lua/turns.lua). He says it first when he has joined (waiters_enter). Unless he leaves with what he waited for, by his turn, or if
  * the catalogue changes, it is taken back. Who does not wait says nothing, and costs Redis what he did.
  */
-#include "control.h"
+#include "control/control.h"
 #include "waiters_own.h"
 
 enum { CLOCK_BACK_US = 1000000 };

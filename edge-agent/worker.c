@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "conn.h"
-#include "control.h"
+#include "control/control.h"
 #include "engine_life.h"
 #include "event_kinds.h"
 #include "io/log.h"

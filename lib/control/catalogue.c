@@ -4,13 +4,13 @@
  * pass over a key yields the hashes of all its prefixes; a policy knows which lengths there are, and only those are
  * looked up.
  */
-#include "catalogue.h"
+#include "control/catalogue.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "catalogue_build.h"
+#include "control/catalogue_build.h"
 #include "core/hash.h"
 
 struct table_entry {

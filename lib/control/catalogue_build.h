@@ -1,9 +1,9 @@
 /* How a catalogue comes to be: from compiled policies and overrides (policy_rule.h). */
 #pragma once
 
-#include "policy_rule.h"
-#include "pool_def.h"
-#include "weights.h"
+#include "control/policy_rule.h"
+#include "control/pool_def.h"
+#include "control/weights.h"
 
 /*
  * A catalogue of these rules, with one reference; it keeps references of its own to the rules. Names of policies differ,

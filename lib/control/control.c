@@ -2,7 +2,7 @@
  * A change: the next state is built beside the one in force, then persisted, then swapped in. Whatever fails on the
  * way, the state in force is as it was.
  */
-#include "control.h"
+#include "control/control.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -10,12 +10,12 @@
 #include <string.h>
 #include <time.h>
 
-#include "control_own.h"
+#include "control/control_own.h"
+#include "control/weights.h"
 #include "core/name.h"
 #include "core/request_bounds.h"
 #include "io/buf_json.h"
 #include "io/log.h"
-#include "weights.h"
 
 kova_status control_fail(struct control_error *e, kova_status status, const char *text)
 {

@@ -10,9 +10,9 @@
 #include <stdint.h>
 #include <uv.h>
 
-#include "catalogue.h"
+#include "control/catalogue.h"
+#include "control/rule_set.h"
 #include "core/status.h"
-#include "rule_set.h"
 
 struct control;
 struct control_state;

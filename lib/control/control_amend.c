@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "control_own.h"
+#include "control/control_own.h"
 #include "io/atomic_file.h"
 
 struct amendment {

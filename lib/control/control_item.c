@@ -1,13 +1,13 @@
-#include "control_item.h"
+#include "control/control_item.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "control/weights.h"
 #include "core/hash.h"
 #include "core/hlc.h"
 #include "core/name.h"
 #include "io/buf_json.h"
-#include "weights.h"
 
 #define TOMBSTONE_MS (UINT64_C(30) * 86400000)
 

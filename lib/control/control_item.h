@@ -8,11 +8,11 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "control/policy_rule.h"
+#include "control/pool_def.h"
 #include "core/buf.h"
 #include "core/gossip_wire.h"
 #include "core/request_bounds.h"
-#include "policy_rule.h"
-#include "pool_def.h"
 
 enum control_kind {
 	CONTROL_POLICY = 'p',

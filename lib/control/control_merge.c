@@ -1,7 +1,7 @@
 /* A load of the file, merged into what is there (the rules: control_state_merge() in control_state.h). */
 #include <stdlib.h>
 
-#include "control_state.h"
+#include "control/control_state.h"
 #include "core/hash.h"
 
 struct merge {

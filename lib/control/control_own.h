@@ -1,9 +1,9 @@
 /* The inside of struct control, for control*.c only. */
 #pragma once
 
-#include "control.h"
-#include "control_state.h"
-#include "control_store.h"
+#include "control/control.h"
+#include "control/control_state.h"
+#include "control/control_store.h"
 
 /* One load of the file, or of what came by gossip, to the state that is to be in force. */
 struct control_load {

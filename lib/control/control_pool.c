@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "control_own.h"
+#include "control/control_own.h"
 #include "core/name.h"
 
 static const char *no_such_policy(const struct control *c, const char *name)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "control_item.h"
+#include "control/control_item.h"
 #include "core/hash.h"
 #include "core/hex.h"
 #include "core/name.h"

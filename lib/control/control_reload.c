@@ -8,7 +8,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "control_own.h"
+#include "control/control_own.h"
 #include "io/atomic_file.h"
 
 enum { ATTEMPTS_MAX = 3, FEW = 64 /* writes that go to the journal */ };

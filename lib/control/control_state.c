@@ -1,9 +1,9 @@
-#include "control_state.h"
+#include "control/control_state.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
-#include "catalogue_build.h"
+#include "control/catalogue_build.h"
 #include "core/gossip_items.h"
 #include "core/hash.h"
 

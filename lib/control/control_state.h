@@ -7,9 +7,9 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "control_item.h"
+#include "control/control_item.h"
+#include "control/rule_set.h"
 #include "core/hlc.h"
-#include "rule_set.h"
 
 struct control_state {
 	atomic_uint refs;

@@ -1,4 +1,4 @@
-#include "control_store.h"
+#include "control/control_store.h"
 
 #include <errno.h>
 #include <fcntl.h>

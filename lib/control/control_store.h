@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "control.h"
-#include "control_state.h"
+#include "control/control.h"
+#include "control/control_state.h"
 
 struct control_store {
 	char *path; /* of control.json */

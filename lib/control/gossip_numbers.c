@@ -1,5 +1,5 @@
 /* What metrics say of gossip, in agents and coordinators. */
-#include "gossip_service.h"
+#include "control/gossip_service.h"
 
 void gossip_numbers_write(struct metrics_writer *w, const struct gossip_numbers *g)
 {

@@ -4,7 +4,7 @@
  * written, whoever wrote it, gossip_service_written() puts into gossip, which spreads it. So an item is spread only once it is in
  * force and persisted here; if it can't be persisted, it is not known here, and comes again.
  */
-#include "gossip_service.h"
+#include "control/gossip_service.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,9 +12,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "control.h"
-#include "control_item.h"
-#include "control_state.h"
+#include "control/control.h"
+#include "control/control_item.h"
+#include "control/control_state.h"
 #include "core/name.h"
 #include "io/atomic_file.h"
 #include "io/file.h"

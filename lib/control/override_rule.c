@@ -2,10 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "control/policy_rule.h"
+#include "control/weights.h"
 #include "core/shares.h"
 #include "io/policy_fields.h"
-#include "policy_rule.h"
-#include "weights.h"
 
 static bool has_rate(enum algorithm a)
 {

@@ -2,21 +2,21 @@
  * What a policy or an override says, checked. Which fields go with which algorithm is said once, in
  * `algorithms`; whatever does not is an error that says where it belongs.
  */
-#include "policy_rule.h"
+#include "control/policy_rule.h"
 
 #include <assert.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "control/policy_stats.h"
+#include "control/weights.h"
 #include "core/duration.h"
 #include "core/lease.h"
 #include "core/share_plan.h"
 #include "core/shares.h"
 #include "io/calendar_zone.h"
 #include "io/policy_fields.h"
-#include "policy_stats.h"
-#include "weights.h"
 
 enum { LEVELS_MAX = 8 };
 enum { GLOBAL_LOOSE = 1, WEIGHTS_HISTORY = 1 };

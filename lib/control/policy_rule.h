@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "catalogue.h"
+#include "control/catalogue.h"
 #include "io/conf.h"
 
 struct policy_rule {

@@ -1,5 +1,5 @@
 /* The registry: entries in the order in which they were made, and a table of them by name. */
-#include "policy_stats.h"
+#include "control/policy_stats.h"
 
 #include <pthread.h>
 #include <stdlib.h>

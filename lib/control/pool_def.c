@@ -1,4 +1,4 @@
-#include "pool_def.h"
+#include "control/pool_def.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "control/pool_def.h"
 #include "io/file.h"
-#include "pool_def.h"
 
 enum { FILE_BYTES_MAX = 16 << 20 };
 

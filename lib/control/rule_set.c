@@ -1,9 +1,9 @@
-#include "rule_set.h"
+#include "control/rule_set.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "catalogue_build.h"
+#include "control/catalogue_build.h"
 #include "core/nearest.h"
 
 static const struct conf_path policies_path = {.key = "policies"};

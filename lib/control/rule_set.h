@@ -1,8 +1,8 @@
 /* The policies, overrides and pools of one file, compiled and checked against each other. */
 #pragma once
 
-#include "policy_rule.h"
-#include "pool_def.h"
+#include "control/policy_rule.h"
+#include "control/pool_def.h"
 
 /* JSON arrays, members of the document's root; NULL: none. */
 struct rule_lists {

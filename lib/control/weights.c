@@ -1,4 +1,4 @@
-#include "weights.h"
+#include "control/weights.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,9 +6,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "control_item.h"
+#include "control/control_item.h"
+#include "control/rule_set.h"
 #include "edge_fields.h"
-#include "rule_set.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

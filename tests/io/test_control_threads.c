@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "control.h"
+#include "control/control.h"
 
 enum { POLICIES = 500, RELOADS = 30 };
 

@@ -11,11 +11,11 @@
 
 #include "agent.h"
 #include "auth.h"
+#include "control/policy_stats.h"
 #include "fake_http_engine.h"
 #include "front_http.h"
 #include "listener.h"
 #include "ops.h"
-#include "policy_stats.h"
 
 /* ---- the agent around the front ---- */
 

@@ -11,8 +11,8 @@
 #include "agent.h"
 #include "auth.h"
 #include "check.h"
-#include "control.h"
-#include "control_state.h"
+#include "control/control.h"
+#include "control/control_state.h"
 #include "tour.h"
 
 enum { LOOPS = 4, MESSAGES = 20000, TOURS = 200, CHANGES = 30 };

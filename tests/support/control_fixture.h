@@ -9,9 +9,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "control.h"
-#include "control_item.h"
-#include "control_state.h"
+#include "control/control.h"
+#include "control/control_item.h"
+#include "control/control_state.h"
 #include "core/hlc.h"
 
 static char directory[64], snapshot[96], journal[96];

@@ -16,13 +16,13 @@
 #include <stdlib.h>
 
 #include "agent.h"
-#include "catalogue.h"
 #include "change_log.h"
-#include "control.h"
-#include "control_state.h"
+#include "control/catalogue.h"
+#include "control/control.h"
+#include "control/control_state.h"
+#include "control/gossip_service.h"
 #include "engine_life.h"
 #include "fake_engine_numbers.h"
-#include "gossip_service.h"
 #include "request.h"
 #include "usage.h"
 

@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "catalogue_build.h"
-#include "policy_stats.h"
-#include "rule_set.h"
+#include "control/catalogue_build.h"
+#include "control/policy_stats.h"
+#include "control/rule_set.h"
 
 /* The catalogue of a file's policies and overrides. */
 static struct catalogue *build(const char *policies, const char *overrides)

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "control.h"
+#include "control/control.h"
 #include "edge_conf.h"
 #include "failing_malloc.h"
 

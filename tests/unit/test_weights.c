@@ -1,9 +1,9 @@
 /* Weights from history: what a catalogue makes of them, and what children are counted for them. */
 #include <criterion/criterion.h>
 
-#include "catalogue_build.h"
+#include "control/catalogue_build.h"
+#include "control/rule_set.h"
 #include "core/shares.h"
-#include "rule_set.h"
 #include "usage_children.h"
 
 static const char levels[] = "\"levels\":[{\"name\":\"t\",\"limit\":100,\"per\":\"1s\"},"
