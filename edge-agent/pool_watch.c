@@ -91,8 +91,8 @@ void pool_watch_numbers(struct pool_line *l, const struct pool_def *def, struct 
 	pool_json_numbers(def, n, tickets, &text);
 	buf_add(&text, "", 1);
 	if (!buf_failed(&text)) {
-		log_event(LOG_INFO, "pool_numbers", "the five numbers of a pool",
-			  LOG_MEMBERS_FIELD("numbers", text.ptr));
+		log_report(LOG_INFO, "pool_numbers", "the five numbers of a pool",
+			   LOG_MEMBERS_FIELD("numbers", text.ptr));
 		publish(l, text.ptr);
 	}
 	buf_release(&text);

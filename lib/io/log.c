@@ -258,9 +258,11 @@ void log_write(struct log_site *site, enum log_level level, const char *event, c
 
 	pthread_mutex_lock(&log_state.lock);
 	say_left_out(now);
-	site->level = level;
-	site->event = event;
-	if (site_admits(site, now))
+	if (site != NULL) {
+		site->level = level;
+		site->event = event;
+	}
+	if (site == NULL || site_admits(site, now))
 		emit(level, event, message, fields, n_fields);
 	pthread_mutex_unlock(&log_state.lock);
 }

@@ -1,7 +1,7 @@
 /*
  * Log lines on stderr: one JSON object a line, or text for people. Only shells log. Values are
- * escaped; secrets are never handed to it. Each call site is rate-limited; what was left out is
- * counted and said. Any thread may log, one line at a time.
+ * escaped; secrets are never handed to it. Each call site is rate-limited, but for reports; what was left
+ * out is counted and said. Any thread may log, one line at a time.
  */
 #pragma once
 
@@ -47,6 +47,7 @@ struct log_site {
 	struct log_site *next;
 };
 
+/* `site` NULL: the line has no budget to fit in. */
 void log_write(struct log_site *site, enum log_level level, const char *event, const char *message,
 	       const struct log_field *fields, unsigned n_fields);
 
@@ -70,6 +71,11 @@ void log_flush(void);
 	do {                                                                                \
 		static struct log_site log_site_;                                           \
 		LOG_EVENT_(&log_site_, level_, event_, __VA_ARGS__, (struct log_field){0}); \
+	} while (0)
+/* As log_event(), for what is said at intervals that the operator chose: none of its lines is left out. */
+#define log_report(level_, event_, ...)                                               \
+	do {                                                                          \
+		LOG_EVENT_(NULL, level_, event_, __VA_ARGS__, (struct log_field){0}); \
 	} while (0)
 #define LOG_EVENT_(site_, level_, event_, message_, ...)        \
 	const struct log_field log_fields_[] = {__VA_ARGS__};   \

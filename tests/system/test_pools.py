@@ -387,6 +387,13 @@ class Told(Pools):
                        'kova_pool_endpoints{pool="x",state="disabled"} 0', 'kova_pool_cooldown_seconds_total{pool="x"}'):
             self.assertIn(sample, metrics)
 
+    def test_numbers_of_many_pools_in_one_second(self):
+        names = {f"x{i:02}" for i in range(40)}
+        agent = self.start(*({"name": name, "report": "1s", "endpoints": endpoints(2)} for name in sorted(names)))
+        lines = lambda: [line for line in agent.log_lines() if line["event"] == "pool_numbers"]
+        harness.wait_for(lambda: {line.get("pool") for line in lines()} >= names, "the numbers of each pool")
+        self.assertFalse([line for line in lines() if "left_out" in line])
+
     def test_no_secret_in_any_output(self):
         secret = "%40%3A%2F%3F%23%5B%5D%40"
         path = self.directory + "/exits.txt"

@@ -155,6 +155,16 @@ Test(log, a_site_is_limited_and_says_so)
 	cr_assert_eq(count_lines(), before + 1, "%s", text);
 }
 
+Test(log, no_line_of_a_report_is_left_out)
+{
+	enum { REPORTS = 1000 };
+
+	log_setup(LOG_JSON, LOG_INFO, NULL);
+	for (unsigned i = 0; i < REPORTS; i++)
+		log_report(LOG_INFO, "numbers", "of one of many", LOG_INT_FIELD("i", i));
+	cr_assert_eq(count_lines(), REPORTS);
+}
+
 enum { THREADS = 4, EVENTS = 100000 };
 
 static void *log_many(void *value)
