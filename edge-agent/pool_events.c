@@ -124,6 +124,9 @@ static void tell(struct pool_line *l, const struct pool_def *def, const struct p
 		    json_pack("{s:s,s:s,s:s}", "pool", l->name, "endpoint", id, "why",
 			      pool_outcome_names[e->why]));
 		break;
+	case POOL_EVENT_EXTENDED:
+		feed_limiter(l, def, e);
+		break;
 	}
 }
 

@@ -66,7 +66,7 @@ local function chance()
 end
 
 -- What has changed, for the log and the topic: kind, endpoint (0: none), amount, why, target.
-local COOLED, RETURNED, DISABLED, PAUSED, RESUMED, HELD, ESCALATED, CAPPED = 1, 2, 3, 4, 5, 6, 7, 8
+local COOLED, RETURNED, DISABLED, PAUSED, RESUMED, HELD, ESCALATED, CAPPED, EXTENDED = 1, 2, 3, 4, 5, 6, 7, 8, 9
 local events = {}
 local function tell(kind, endpoint, amount, why, target)
   events[#events + 1] = pack_fields('<BI2dBI2', kind, endpoint, amount, why, #target) .. target

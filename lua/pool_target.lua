@@ -145,9 +145,7 @@ local function target_hold(t, us)
   t.held = now + us
   target_touch(t)
   remember_target(t, t.held)
-  if was <= now then
-    tell(HELD, 0, us, 0, t.name)
-  end
+  tell(was <= now and HELD or EXTENDED, 0, us, 0, t.name)
 end
 
 local function tier_now(t)

@@ -116,6 +116,7 @@ enum pool_event_kind {
 	POOL_EVENT_HELD,      /* amount: µs, target */
 	POOL_EVENT_ESCALATED, /* amount: tier, target */
 	POOL_EVENT_CAPPED,    /* endpoint, why: outcome, target */
+	POOL_EVENT_EXTENDED,  /* of a hold: amount: µs from now, target */
 };
 
 enum { POOL_NO_ENDPOINT = 65535 };

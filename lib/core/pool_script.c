@@ -258,7 +258,7 @@ static bool read_event(struct pool_reply *r, struct pool_event *e)
 	e->amount = get_count(r);
 	e->why = (uint8_t)get_byte(r);
 	e->target = get_slice(r, get_short(r));
-	if (e->kind < POOL_EVENT_COOLED || e->kind > POOL_EVENT_CAPPED || e->why >= POOL_OUTCOMES)
+	if (e->kind < POOL_EVENT_COOLED || e->kind > POOL_EVENT_EXTENDED || e->why >= POOL_OUTCOMES)
 		r->failed = true;
 	return !r->failed;
 }

@@ -42,7 +42,7 @@ static void read_answers(struct slice bytes)
 	if (bytes.len < POOL_STAMP_BYTES || pool_reply_init(&r, bytes, bytes.ptr) != KOVA_OK)
 		return;
 	for (again = r; pool_reply_event(&again, &event); n++)
-		assert(event.kind >= POOL_EVENT_COOLED && event.kind <= POOL_EVENT_CAPPED);
+		assert(event.kind >= POOL_EVENT_COOLED && event.kind <= POOL_EVENT_EXTENDED);
 	assert(n == r.n_events);
 	read_show(r);
 	for (again = r; !again.failed && again.at < again.bytes.len;)

@@ -8,7 +8,7 @@ from resp import Resp
 SECOND = 1000000
 OUTCOMES = "ok refused auth tunnel timeout target blocked captcha empty cancelled".split()
 PAUSES = ["", "floor", "cooling", "slots", "held", "empty"]
-EVENTS = ["", "cooled", "returned", "disabled", "paused", "resumed", "held", "escalated", "capped"]
+EVENTS = ["", "cooled", "returned", "disabled", "paused", "resumed", "held", "escalated", "capped", "extended"]
 CLOCK = """local redis = setmetatable({call = function(name, ...)
   if name == 'TIME' then return {string.sub(ARGV[3], 1, -7), string.sub(ARGV[3], -6)} end
   return redis.call(name, ...) end}, {__index = redis})

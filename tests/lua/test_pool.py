@@ -419,6 +419,18 @@ class Blame(Case):
         self.assertIsNotNone(self.next().endpoint)
         self.assertEqual(self.show().targets["t"], (1, 30, []))
 
+    def test_a_hold_is_made_longer_never_shorter(self):
+        self.use(TEN)
+        given = self.nexts(5, target="t")
+        for n in given[:3]:
+            self.report(n, "blocked", 429, hint=7)
+        self.assertEqual(self.told(), [("held", 0, 7, "t")])
+        self.later(5)
+        self.report(given[3], "blocked", 429, hint=60)
+        self.assertEqual(self.told(), [("extended", 0, 60, "t")])
+        self.report(given[4], "blocked", 429, hint=8)
+        self.assertEqual((self.told(), self.next(target="t").retry), ([], 60))
+
     def test_retry_after_replaces_the_hold(self):
         self.use(TEN)
         for n in self.nexts(3, target="t"):

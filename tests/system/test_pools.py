@@ -262,6 +262,15 @@ class Permits(Pools):
         while client.call("KOVA.TAKE", "q", "t")[5] != "held":
             self.assertLess(time.monotonic(), deadline)
 
+    def test_a_hold_made_longer_holds_its_bucket_for_longer(self):
+        policy = {"name": "q", "limit": 1000, "per": "1s", "burst": 1000, "lease": "off"}
+        agent = self.start({"name": "x", "endpoints": endpoints(4), "target_policy": "q"}, policies=[policy])
+        client = self.connect(agent)
+        for n, seconds in zip([self.next(client, "x", "TARGET", "t") for _ in range(4)], (10, 10, 10, 300)):
+            client.call("KOVA.POOL.REPORT", "x", n["ticket"], "blocked", "STATUS", "429", "RETRYAFTER", seconds)
+        harness.wait_for(lambda: client.call("KOVA.PEEK", "q", "t")[3] > 200000, "the bucket held for as long as the target")
+        self.assertEqual(agent.log().count('"target_held"'), 1)
+
 
 class Keys(Pools):
     def pool(self, dialect, **more):
