@@ -201,6 +201,17 @@ class Tickets(Case):
             self.undo(self.next())
         self.assertEqual(Counter(n.endpoint for n in self.nexts(8)), {1: 4, 2: 4})
 
+    def test_whose_turn_was_given_back_is_next(self):
+        for select in ("round-robin", "weighted"):
+            with self.subTest(select=select):
+                self.client.call("FLUSHALL")
+                self.use(["a", "b"], select=select)
+                self.report(self.next())
+                for _ in range(3):
+                    given = self.next()
+                    self.assertEqual(given.endpoint, 2)
+                    self.undo(given)
+
     def test_every_key_expires(self):
         self.use(["a", "b"])
         for n in self.nexts(4, target="t", session="s"):
