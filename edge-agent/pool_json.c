@@ -17,9 +17,15 @@ struct shown_cooling {
 	uint64_t us;
 };
 
+struct shown_probe {
+	enum pool_probe found; /* POOL_PROBE_NONE: never */
+	uint64_t age_us;
+};
+
 struct whole {
 	struct pool_totals totals;
 	struct pool_shown *endpoints;
+	struct shown_probe *probes; /* by endpoint */
 	struct shown_target *targets;
 	struct shown_cooling *cooling;
 	size_t n_targets, n_cooling, cap_cooling;
@@ -53,6 +59,24 @@ static void read_cooling(struct whole *w, struct pool_reply *reply, size_t targe
 	}
 }
 
+static bool read_probes(struct whole *w, const struct pool_def *def, struct pool_reply *reply)
+{
+	uint32_t endpoint;
+	struct shown_probe p;
+	size_t n = 0;
+
+	w->probes = calloc(def->n_members + 1, sizeof *w->probes);
+	if (w->probes == NULL || (def->rule.health && !pool_read_probes(reply, &n)))
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		if (!pool_read_probe(reply, &endpoint, &p.found, &p.age_us) ||
+		    endpoint >= def->n_members)
+			return false;
+		w->probes[endpoint] = p;
+	}
+	return true;
+}
+
 static bool read_whole(struct whole *w, const struct pool_def *def, struct pool_reply *reply)
 {
 	size_t n;
@@ -74,7 +98,7 @@ static bool read_whole(struct whole *w, const struct pool_def *def, struct pool_
 		w->targets[i] = (struct shown_target){t.name, t.tier, t.held_us};
 		read_cooling(w, reply, i, t.n_cooling);
 	}
-	return w->targets != NULL && !w->no_memory && !reply->failed;
+	return w->targets != NULL && !w->no_memory && read_probes(w, def, reply);
 }
 
 /* ---- Writing ---- */
@@ -158,6 +182,18 @@ static void add_quotas(const struct pool_shown *e, struct buf *out)
 	buf_add_text(out, "]");
 }
 
+static void add_probe(const struct shown_probe *p, struct buf *out)
+{
+	if (p->found == POOL_PROBE_NONE)
+		buf_add_text(out, ",\"probe\":null");
+	else if (p->found == POOL_PROBE_OK)
+		buf_printf(out, ",\"probe\":{\"ok\":true,\"why\":null,\"age_ms\":%llu}",
+			   ms_of(p->age_us));
+	else
+		buf_printf(out, ",\"probe\":{\"ok\":false,\"why\":\"%s\",\"age_ms\":%llu}",
+			   pool_probe_names[p->found], ms_of(p->age_us));
+}
+
 static const char *state_of(const struct pool_member *m, const struct pool_shown *e)
 {
 	if (m->off || e->disabled)
@@ -194,7 +230,8 @@ static void add_endpoint(const struct pool_def *def, const struct whole *w, size
 		buf_add_text(out, "null");
 	add_endpoint_targets(w, i, out);
 	add_quotas(e, out);
-	buf_add_text(out, ",\"probe\":null}");
+	add_probe(&w->probes[i], out);
+	buf_add_text(out, "}");
 }
 
 static void add_head(const struct pool_def *def, const struct whole *w, struct buf *out)
@@ -254,5 +291,6 @@ bool pool_json_show(const struct pool_def *def, struct pool_reply *reply, struct
 	free(w.endpoints);
 	free(w.targets);
 	free(w.cooling);
+	free(w.probes);
 	return done && !buf_failed(out);
 }

@@ -201,8 +201,8 @@ static void set_pause(struct pool_answer *a, enum pool_pause pause, int64_t retr
 	snprintf(a->paused, sizeof a->paused, "%s", pool_pause_names[pause]);
 }
 
-/* Whether the answer is known without asking. */
-static bool firm_answer(struct pool_request *r, const struct pool_def *def)
+/* Whether the answer is known without asking; *ret_left_ms: for how long. */
+static bool firm_answer(struct pool_request *r, const struct pool_def *def, uint64_t *ret_left_ms)
 {
 	uint64_t key = firm_key(r), now = now_ms(r->service);
 	const struct pool_firm *f = firm_place(r->line, key);
@@ -210,6 +210,7 @@ static bool firm_answer(struct pool_request *r, const struct pool_def *def)
 	if (!is_simple(r) || f->def != def || f->key != key || f->until_ms <= now)
 		return false;
 	set_pause(&r->answer, f->pause, f->retry_ms == 0 ? -1 : (int64_t)(f->retry_ms - now));
+	*ret_left_ms = f->until_ms - now;
 	return true;
 }
 
@@ -272,8 +273,10 @@ static void on_pause(struct pool_request *r, const struct pool_given *g)
 		firm_remember(r, g);
 		r->limited = false;
 	}
-	if (retry >= 0)
-		poll = g->firm_us > 0 || r->limited || retry < POLL_MS ? (uint64_t)retry : POLL_MS;
+	if (g->firm_us > 0 && !r->limited)
+		poll = (uint64_t)ms_up(g->firm_us);
+	else if (retry >= 0)
+		poll = r->limited || retry < POLL_MS ? (uint64_t)retry : POLL_MS;
 	r->n_skip = 0;
 	pause_or_wait(r, poll);
 }
@@ -494,6 +497,7 @@ static const char *missing_policy(const struct pool_request *r, const struct poo
 static void ask_next(struct pool_request *r, const struct pool_def *def)
 {
 	char name[NAME_BYTES_MAX + 1];
+	uint64_t left_ms;
 
 	if (missing_policy(r, def, name) != NULL) {
 		pool_request_fail(r, POOL_NO_POLICY, "no policy '%s'", name);
@@ -504,9 +508,8 @@ static void ask_next(struct pool_request *r, const struct pool_def *def)
 	if (r->wait_ms > 0)
 		engine_random(r->service->agent->engine, (unsigned char *)&r->waiter,
 			      sizeof r->waiter);
-	if (firm_answer(r, def)) {
-		pause_or_wait(r, r->answer.retry_in_ms > 0 ? (uint64_t)r->answer.retry_in_ms
-							   : POLL_UNKNOWN_MS);
+	if (firm_answer(r, def, &left_ms)) {
+		pause_or_wait(r, r->answer.retry_in_ms >= 0 ? left_ms : POLL_UNKNOWN_MS);
 		return;
 	}
 	pool_wait_ask_first(r->line);

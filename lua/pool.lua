@@ -254,9 +254,9 @@ local function is_passed_over(op, i)
   end
 end
 
--- What can be chosen from in `tier`; without any, why not, for how long, and whether nothing but time can change that.
+-- What can be chosen from in `tier`; without any, why not, for how long, and for how long nothing can change that.
 local function open_endpoints(op, t, s, tier)
-  local open, why, least, firm = {}, NOTHING, forever, true
+  local open, why, least, firm = {}, NOTHING, forever, forever
   local n, bare, skips = 0, rule.kind == 0 and rule.exclusive == 0 and t.name == '', #op.skip > 0
   for i = 1, #endpoints do
     local e = endpoints[i]
@@ -275,7 +275,8 @@ local function open_endpoints(op, t, s, tier)
         if wait < least then
           why, least = reason, wait
         end
-        firm = firm and reason == COOLS and e.health.cooling and e.health.stop > now
+        local rest = reason == COOLS and e.health.cooling and e.health.stop > now and e.health.stop - now or 0
+        firm = rest < firm and rest or firm
       end
     end
   end
@@ -297,7 +298,7 @@ local function find(op, t, s)
   floor_check()
   local open, why, wait, firm
   if kept then
-    open, firm = {kept}, false
+    open, firm = {kept}, 0
     why, wait = obstacle(kept, t, s)
     if why then
       open, wait = {}, wait >= 0 and wait or first_lease()
@@ -306,12 +307,12 @@ local function find(op, t, s)
     open, why, wait, firm = open_endpoints(op, t, s, tier)
     local n = #open > 0 and not s and places(open) or forever
     if n < forever and ahead_of(op, tier) >= n then
-      open, why, wait, firm = {}, SLOTS, AGAIN, false
+      open, why, wait, firm = {}, SLOTS, AGAIN, 0
     end
   end
   local floor = floor_wait()
   if #open == 0 and why ~= NOTHING and (floor == 0 or wait <= floor) then
-    return paused(why, wait, firm and wait or 0)
+    return paused(why, wait, firm)
   elseif floor > 0 then
     return paused(FLOOR, floor, 0)
   elseif #open == 0 then
@@ -623,6 +624,29 @@ local function show_endpoint(e)
     h.n, health.failures(h), e.in_flight, e.tickets, held, #quota) .. table.concat(quota)
 end
 
+-- What k:p{POOL}h has, by the endpoint's id: the cooldown of the last probe, when it was due, when it was over, what it found.
+local FOUND = '<dddB'
+local function probes()
+  local flat, all = call('HGETALL', pool .. 'h'), {}
+  for i = 1, #flat, 2 do
+    local began, due, over, result = unpack_fields(FOUND, flat[i + 1])
+    all[flat[i]] = {began = began, due = due, over = over, result = result}
+  end
+  return all
+end
+
+local function show_probes()
+  local all, n, parts = probes(), 0, {}
+  for i = 1, #endpoints do
+    local p = all[endpoints[i].id]
+    if p and p.result > 0 then
+      n = n + 1
+      parts[n] = pack_fields('<I2Bd', i, p.result, now > p.over and now - p.over or 0)
+    end
+  end
+  return pack_fields('<I2', n) .. table.concat(parts)
+end
+
 -- Of each target of which there is something to tell: its tier, hold, and endpoints that cool there.
 local function show_target(name)
   local t, cools = target_of(name), {}
@@ -683,6 +707,9 @@ local function show()
       parts[#parts + 1] = show_target(names[i])
     end
   end
+  if rule.health == 1 then
+    parts[#parts + 1] = show_probes()
+  end
   return table.concat(parts)
 end
 
@@ -731,13 +758,18 @@ local function enable(op)
 end
 
 -- What a probe of the cooldown that began after ticket `began` found.
+local PASSED_PROBE = 1
 local function probe(op)
   local e = endpoints[op.endpoint] and endpoint_of(op.endpoint)
   local h = e and e.health
   if not h or not h.cooling or h.began ~= op.began then
     return pack_fields('<B', 0)
   end
-  if op.good == 1 then
+  local text = call('HGET', pool .. 'h', e.id)
+  local due = text and select(2, unpack_fields(FOUND, text)) or now
+  call('HSET', pool .. 'h', e.id, pack_fields(FOUND, op.began, due, now, op.result))
+  call('PEXPIRE', pool .. 'h', MONTH_MS)
+  if op.result == PASSED_PROBE then
     health.set(h, PROBED, true)
     moves = moves + 1
     if rule.direct == 1 and health.wait(h, true) == 0 then
@@ -748,22 +780,43 @@ local function probe(op)
   return pack_fields('<B', 1)
 end
 
--- Which endpoints cool, for the one agent that probes them until `ttl` has passed without it.
+-- The endpoints in cooldown whose probe is due, at most `room` of them, those first that wait longest; for the one agent that
+-- probes them until `ttl` has passed without it. A tenth of the interval early is not too early, or one turn would be missed.
 local function prober(op)
-  local key, parts, n = pool .. 'p', {}, 0
+  local key, found, due, fields, parts = pool .. 'p', pool .. 'h', {}, {}, {}
   local holder = call('GET', key)
   if holder and holder ~= op.agent then
     return pack_fields('<BI2', 0, 0)
   end
   call('SET', key, op.agent, 'PX', format('%d', op.ttl / 1000))
+  if call('HLEN', found) > n_endpoints + 64 then
+    call('DEL', found)
+  end
+  local all = probes()
   for i = 1, #endpoints do
     local e = endpoint_of(i)
-    if e.health.cooling and not is_off(e) then
-      n = n + 1
-      parts[n] = pack_fields('<I2d', i, e.health.began)
+    local p = all[e.id]
+    local last = p and p.began == e.health.began and p.due or 0
+    if e.health.cooling and not is_off(e) and (last + 0.9 * rule.every <= now or last > now) then
+      due[#due + 1] = {index = i, last = last, over = p and p.over or 0, result = p and p.result or 0}
     end
   end
-  return pack_fields('<BI2', 1, n) .. table.concat(parts)
+  if #due > op.room then
+    table.sort(due, function(a, b)
+      return a.last < b.last
+    end)
+  end
+  for i = 1, #due < op.room and #due or op.room do
+    local d = due[i]
+    local e = endpoints[d.index]
+    parts[i] = pack_fields('<I2d', d.index, e.health.began)
+    fields[2 * i - 1], fields[2 * i] = e.id, pack_fields(FOUND, e.health.began, now, d.over, d.result)
+  end
+  if #parts > 0 then
+    call('HSET', found, unpack(fields))
+    call('PEXPIRE', found, MONTH_MS)
+  end
+  return pack_fields('<BI2', 1, #parts) .. table.concat(parts)
 end
 
 -- ---- the batch ----
@@ -797,10 +850,10 @@ read[ENABLE] = function(op)
   op.endpoint, at = unpack_fields('<I2', program, at)
 end
 read[PROBE] = function(op)
-  op.endpoint, op.began, op.good, at = unpack_fields('<I2dB', program, at)
+  op.endpoint, op.began, op.result, at = unpack_fields('<I2dB', program, at)
 end
 read[PROBER] = function(op)
-  op.agent, op.ttl, at = unpack_fields('<c16d', program, at)
+  op.agent, op.ttl, op.room, at = unpack_fields('<c16dI2', program, at)
 end
 
 local run = {

@@ -151,20 +151,21 @@ void pool_call_enable(struct buf *program, uint32_t endpoint)
 	add_u16(program, endpoint + 1);
 }
 
-void pool_call_probe(struct buf *program, uint32_t endpoint, uint64_t began, bool good)
+void pool_call_probe(struct buf *program, uint32_t endpoint, uint64_t began, enum pool_probe found)
 {
 	add_u8(program, PROBE);
 	add_u16(program, endpoint + 1);
 	add_double(program, (double)began);
-	add_u8(program, good);
+	add_u8(program, found);
 }
 
 void pool_call_prober(struct buf *program, const char agent[static POOL_AGENT_BYTES],
-		      uint64_t ttl_us)
+		      uint64_t ttl_us, uint16_t room)
 {
 	add_u8(program, PROBER);
 	buf_add(program, agent, POOL_AGENT_BYTES);
 	add_double(program, (double)ttl_us);
+	add_u16(program, room);
 }
 
 void pool_call_end(struct buf *program, uint32_t n_ops, const char secret[static POOL_SECRET_BYTES])
@@ -400,6 +401,25 @@ bool pool_read_cooling(struct pool_reply *r, uint32_t *ret_endpoint, uint64_t *r
 	return !r->failed;
 }
 
+bool pool_read_probes(struct pool_reply *r, size_t *ret_probes)
+{
+	*ret_probes = get_short(r);
+	return !r->failed;
+}
+
+bool pool_read_probe(struct pool_reply *r, uint32_t *ret_endpoint, enum pool_probe *ret_found,
+		     uint64_t *ret_age_us)
+{
+	*ret_endpoint = get_short(r) - 1;
+	unsigned found = get_byte(r);
+
+	*ret_age_us = get_count(r);
+	if (found >= POOL_PROBES)
+		r->failed = true;
+	*ret_found = (enum pool_probe)found;
+	return !r->failed;
+}
+
 bool pool_read_numbers(struct pool_reply *r, bool *ret_due, struct pool_numbers *n,
 		       size_t *ret_endpoints)
 {
@@ -420,9 +440,9 @@ bool pool_read_flag(struct pool_reply *r, bool *ret_flag)
 	return !r->failed;
 }
 
-bool pool_read_prober(struct pool_reply *r, bool *ret_is_us, size_t *ret_cooling)
+bool pool_read_prober(struct pool_reply *r, bool *ret_is_us, size_t *ret_due)
 {
 	*ret_is_us = get_byte(r) != 0;
-	*ret_cooling = get_short(r);
+	*ret_due = get_short(r);
 	return !r->failed;
 }

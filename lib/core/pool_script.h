@@ -11,6 +11,7 @@
 
 #include "core/buf.h"
 #include "core/pool.h"
+#include "core/pool_probe.h"
 #include "core/status.h"
 
 enum {
@@ -53,9 +54,11 @@ void pool_call_leave(struct buf *program, uint64_t waiter);
 void pool_call_show(struct buf *program);
 void pool_call_numbers(struct buf *program);
 void pool_call_enable(struct buf *program, uint32_t endpoint);
-void pool_call_probe(struct buf *program, uint32_t endpoint, uint64_t began, bool good);
+/* What a probe found in the cooldown that began after ticket `began`. */
+void pool_call_probe(struct buf *program, uint32_t endpoint, uint64_t began, enum pool_probe found);
+/* Who probes until ttl_us have passed without it; it takes on at most `room` endpoints. */
 void pool_call_prober(struct buf *program, const char agent[static POOL_AGENT_BYTES],
-		      uint64_t ttl_us);
+		      uint64_t ttl_us, uint16_t room);
 /* Ends it. `secret`: unguessable bytes, for a pool that has none yet. */
 void pool_call_end(struct buf *program, uint32_t n_ops,
 		   const char secret[static POOL_SECRET_BYTES]);
@@ -132,17 +135,24 @@ struct pool_shown_target {
 /* All return whether it was there. */
 bool pool_read_given(struct pool_reply *r, struct pool_given *ret_given);
 bool pool_read_reported(struct pool_reply *r, enum pool_reported *ret_reported);
-/* SHOW: totals with the number of endpoints, each endpoint, the number of targets, each target with what cools there. */
+/*
+ * SHOW: totals with the number of endpoints, each endpoint, the number of targets, each target with what cools there, and, of a
+ * pool that is probed, the number of probes, and each.
+ */
 bool pool_read_totals(struct pool_reply *r, struct pool_totals *ret_totals, size_t *ret_endpoints);
 bool pool_read_shown(struct pool_reply *r, struct pool_shown *ret_shown);
 bool pool_read_targets(struct pool_reply *r, size_t *ret_targets);
 bool pool_read_target(struct pool_reply *r, struct pool_shown_target *ret_target);
 bool pool_read_cooling(struct pool_reply *r, uint32_t *ret_endpoint, uint64_t *ret_us);
+bool pool_read_probes(struct pool_reply *r, size_t *ret_probes);
+/* The last probe of an endpoint, and how long ago it ended. */
+bool pool_read_probe(struct pool_reply *r, uint32_t *ret_endpoint, enum pool_probe *ret_found,
+		     uint64_t *ret_age_us);
 /* NUMBERS: *ret_due, and then the numbers, and so many pool_read_tickets(). */
 bool pool_read_numbers(struct pool_reply *r, bool *ret_due, struct pool_numbers *ret_numbers,
 		       size_t *ret_endpoints);
 bool pool_read_tickets(struct pool_reply *r, uint64_t *ret_tickets);
 /* ENABLE, PROBE: whether it was disabled, whether it counted. */
 bool pool_read_flag(struct pool_reply *r, bool *ret_flag);
-/* PROBER: whether it is us, and how many endpoints cool: so many pool_read_cooling(), with the ticket after which that began. */
-bool pool_read_prober(struct pool_reply *r, bool *ret_is_us, size_t *ret_cooling);
+/* PROBER: whether it is us, and how many endpoints are due: so many pool_read_cooling(), with the ticket after which that began. */
+bool pool_read_prober(struct pool_reply *r, bool *ret_is_us, size_t *ret_due);

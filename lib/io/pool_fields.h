@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/pool.h"
+#include "core/pool_probe.h"
 #include "io/conf.h"
 
 /* Durations in ms, shares in millionths. */
@@ -34,9 +35,6 @@ struct pool_health_fields {
 	int64_t every, timeout;
 	int family, exit; /* enum pool_family, enum pool_exit */
 };
-
-enum pool_family { POOL_FAMILY_ANY, POOL_FAMILY_V4, POOL_FAMILY_V6 };
-enum pool_exit { POOL_EXIT_ANY, POOL_EXIT_SAME, POOL_EXIT_ROTATING };
 
 struct pool_fields {
 	const char *name;

@@ -135,12 +135,12 @@ class Case(harness.Case):
     def enable(self, endpoint):
         self.call([b"\6" + struct.pack("<H", endpoint)])
 
-    def probe(self, endpoint, began, good=True):
-        self.call([b"\7" + struct.pack("<HdB", endpoint, began, good)])
+    def probe(self, endpoint, began, result=1):
+        self.call([b"\7" + struct.pack("<HdB", endpoint, began, result)])
         return bool(self.take("B")[0])
 
-    def prober(self, agent, ttl=10):
-        self.call([b"\10" + agent.encode().ljust(16) + struct.pack("<d", ttl * SECOND)])
+    def prober(self, agent, ttl=10, room=64):
+        self.call([b"\10" + agent.encode().ljust(16) + struct.pack("<dH", ttl * SECOND, room)])
         is_us, n = self.take("BH")
         return bool(is_us), [self.take("Hd") for _ in range(n)]
 
@@ -163,6 +163,7 @@ class Case(harness.Case):
             name = self.text(self.take("H")[0])
             tier, held, n = self.take("BdH")
             shown["targets"][name] = (tier, held / SECOND, [self.take("Hd") for _ in range(n)])
+        shown["probes"] = [self.take("HBd") for _ in range(self.take("H")[0])] if self.at < len(self.reply) else None
         return Next(shown)
 
     def in_flight(self):

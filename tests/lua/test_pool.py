@@ -1,4 +1,5 @@
 """The pool script: choice, windows, cooldowns, trials, blame, tiers, sessions, keys, tickets, and what each outcome does."""
+import time
 from collections import Counter
 
 import harness
@@ -376,10 +377,67 @@ class Cooldown(Case):
         self.assertFalse(self.probe(endpoint, began - 1))
         self.later(30)
         self.assertEqual({n.endpoint for n in self.nexts(4)}, {2})
-        self.assertTrue(self.probe(endpoint, began, good=False))
+        self.assertTrue(self.probe(endpoint, began, 4))
         self.assertEqual({n.endpoint for n in self.nexts(4)}, {2})
         self.assertTrue(self.probe(endpoint, began))
         self.assertEqual([n.trial for n in self.nexts(4) if n.endpoint == 1], [1])
+
+    def test_a_probe_is_due_once_an_interval(self):
+        self.use(["a", "b", "c"], health=1, every=10, floor=0, base=300)
+        self.fails(1)
+        self.fails(2)
+        self.assertEqual([e for e, _ in self.prober("one")[1]], [1, 2])
+        self.later(8)
+        self.fails(3)
+        self.assertEqual([e for e, _ in self.prober("one")[1]], [3])
+        self.later(2)
+        self.assertEqual([e for e, _ in self.prober("one")[1]], [1, 2])
+        self.later(9)
+        self.assertEqual([[e for e, _ in self.prober("one", room=1)[1]] for _ in range(4)], [[3], [1], [2], []])
+        self.later(9)
+        self.use(["a", {"id": "b", "off": 1}, {"id": "c", "weight": 0}], health=1, every=10, floor=0)
+        self.assertEqual([e for e, _ in self.prober("one")[1]], [1, 3])
+
+    def test_a_cooldown_of_its_own_is_probed_at_once(self):
+        self.use(["a"], health=1, every=60, floor=0, base=10)
+        self.fails(1)
+        (_, began), = self.prober("one")[1]
+        self.probe(1, began)
+        self.later(10)
+        self.report(self.next(), "refused")
+        (_, again), = self.prober("one")[1]
+        self.assertGreater(again, began)
+        self.assertFalse(self.probe(1, began))
+
+    def test_another_takes_over(self):
+        self.use(["a"], health=1, every=10, floor=0)
+        self.fails(1)
+        self.assertEqual(self.prober("one", ttl=0.2)[0], True)
+        self.assertEqual(self.prober("two")[0], False)
+        time.sleep(0.3)
+        self.assertEqual(self.prober("two"), (True, []))
+        self.assertEqual(self.prober("one"), (False, []))
+
+    def test_what_probes_found_is_shown(self):
+        self.use(["a", "b"])
+        self.assertIsNone(self.show().probes)
+        self.use(["a", "b"], health=1)
+        self.fails(2)
+        (endpoint, began), = self.prober("one")[1]
+        self.assertEqual(self.show().probes, [])
+        self.probe(endpoint, began, 8)
+        self.later(3)
+        self.assertEqual(self.show().probes, [(2, 8, 3000000)])
+        self.later(10)
+        self.prober("one")
+        self.assertEqual(self.show().probes, [(2, 8, 13000000)])
+
+    def test_a_pause_is_no_firmer_than_the_first_cooldown(self):
+        self.use(["a", "b"], health=1, every=60, floor=0)
+        self.fails(1)
+        self.fails(2)
+        given = self.next()
+        self.assertEqual((given.why, given.retry, given.firm), ("cooling", 60, 30))
 
 
 class Floor(Case):
