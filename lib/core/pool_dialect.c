@@ -191,6 +191,15 @@ static uint64_t reset_in(const struct reading *r, const struct pool_quota *q)
 	return q->reset_us > r->now_us ? q->reset_us - r->now_us : 0;
 }
 
+/* All that a string of a structured field may have (RFC 9651, 3.3.3). */
+static bool is_text(struct slice s)
+{
+	for (size_t i = 0; i < s.len; i++)
+		if (s.ptr[i] < ' ' || s.ptr[i] > '~')
+			return false;
+	return true;
+}
+
 static void add(struct reading *r, struct slice name, const struct pool_quota *q)
 {
 	struct pool_quota *made = &r->said->quotas[r->said->n_quotas];
@@ -199,7 +208,7 @@ static void add(struct reading *r, struct slice name, const struct pool_quota *q
 	if (in_us > DAY_US)
 		r->said->bad++;
 	if (in_us == 0 || in_us > DAY_US || r->said->n_quotas == POOL_QUOTAS_MAX || name.len == 0 ||
-	    name.len >= sizeof made->name)
+	    name.len >= sizeof made->name || !is_text(name))
 		return;
 	*made = *q;
 	memcpy(made->name, name.ptr, name.len);

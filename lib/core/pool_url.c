@@ -429,7 +429,7 @@ kova_status pool_line_parse(struct slice line, struct buf *ret_url, const char *
 		    (why != NULL && parts_parse(s, restart(ret_url, was), &parts_at) == NULL))
 			why = parts_parse(s, restart(ret_url, was), ret_at);
 	}
-	struct slice made = {ret_url->ptr + was, ret_url->len - was};
+	struct slice made = slice_after(buf_slice(ret_url), was);
 
 	if (why == NULL && !buf_failed(ret_url) &&
 	    pool_url_parse(made, &url, &why, &(size_t){0}) == KOVA_OK)

@@ -145,6 +145,9 @@ Test(pool_dialect, others)
 		    "\"a,b\";r=0;t=30, \"day\";t=3600;r=17");
 	expect(&said, "a,b", 50, 0, 30 * SECOND);
 	expect(&said, "day", 900, 17, 3600 * SECOND);
+	said = READ(POOL_DIALECT_IETF, 200, "RateLimit", "\"a\tb\";r=0;t=30, \"day\";t=3600;r=17");
+	cr_expect_eq(said.n_quotas, 1, "no string of a structured field has a tab");
+	expect(&said, "day", -1, 17, 3600 * SECOND);
 }
 
 Test(pool_dialect, two_captcha)

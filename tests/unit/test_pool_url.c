@@ -142,9 +142,10 @@ Test(pool_url, bad_lines)
 	static const struct {
 		const char *text;
 		size_t at;
-	} bad[] = {{"h", 1},      {" h:x", 3},       {"h:1:u", 4},
-		   {"h:1::p", 4}, {"u:p@h", 5},      {"http://u:p@@h:1", 10},
-		   {"a b:1", 0},  {"[::1:1:u:p", 0}, {"u:p@h:1x", 6}};
+	} bad[] = {{"h", 1},       {" h:x", 3},       {"h:1:u", 4},
+		   {"h:1::p", 4},  {"u:p@h", 5},      {"http://u:p@@h:1", 10},
+		   {"a b:1", 0},   {"[::1:1:u:p", 0}, {"[::1:80", 0},
+		   {"u:p@h:1x", 6}};
 
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		struct buf url = {0};
