@@ -6,7 +6,6 @@ import os
 import struct
 import time
 
-import harness
 import shim
 
 
@@ -29,10 +28,7 @@ class Clock:
             self.words = mmap.mmap(file.fileno(), 16)
 
     def env(self):
-        env = {"LD_PRELOAD": shim.compiled("clock_shim.c"), "KOVA_CLOCK_FILE": self.path}
-        if harness.SANITIZED:
-            env["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
-        return env
+        return shim.env("clock_shim.c", KOVA_CLOCK_FILE=self.path)
 
     @contextlib.contextmanager
     def around(self):

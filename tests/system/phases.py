@@ -23,7 +23,7 @@ class Point:
             self.words = mmap.mmap(file.fileno(), 12)
 
     def env(self):
-        return {"LD_PRELOAD": shim.compiled("phase_shim.c", "-ldl"), "KOVA_PHASE_FILE": self.path}
+        return shim.env("phase_shim.c", "-ldl", KOVA_PHASE_FILE=self.path)
 
     def arm(self, name, number):
         self.sent = self._words()[2]

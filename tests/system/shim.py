@@ -22,3 +22,11 @@ def compiled(source, *options):
                         os.path.join(harness.SOURCE, "tests", "system", source), *options], check=True)
         _built[source] = (directory, path)  # the directory goes with the process
     return _built[source][1]
+
+
+def env(source, *options, **more):
+    """The environment of a process into which tests/system/SOURCE is preloaded."""
+    made = {"LD_PRELOAD": compiled(source, *options), **more}
+    if harness.SANITIZED:
+        made["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"
+    return made
