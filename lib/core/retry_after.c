@@ -211,10 +211,11 @@ static bool is_blank(char c)
 
 kova_status retry_after_parse(struct slice text, uint64_t now_us, uint64_t *ret_us)
 {
-	struct cursor c = {.at = text.ptr, .end = text.ptr + text.len};
+	struct cursor c;
 
 	if (text.len == 0)
 		return KOVA_EPROTO;
+	c = (struct cursor){.at = text.ptr, .end = text.ptr + text.len};
 	while (c.at < c.end && is_blank(*c.at))
 		c.at++;
 	while (c.at < c.end && is_blank(c.end[-1]))
