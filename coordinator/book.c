@@ -8,19 +8,21 @@
 
 enum { SLOTS_MIN = 64 };
 
-/* Another partition's table must not have this one's order. */
 static const uint64_t seed = UINT64_C(0x9e3779b97f4a7c15);
+
+void book_init(struct book *b, struct keys *keys)
+{
+	*b = (struct book){.keys = keys};
+}
 
 void book_release(struct book *b)
 {
-	for (size_t i = 0; i < b->n_slots; i++)
-		if (b->quotas[i] != NULL) {
-			usage_ledger_release(&b->quotas[i]->ledger);
-			free(b->quotas[i]);
-		}
-	free(b->quotas);
 	free(b->series);
 	free(b->series_slots);
+	free(b->changed);
+	intern_release(&b->processes);
+	usage_ledger_release(&b->ledger);
+	buf_release(&b->packed);
 	*b = (struct book){0};
 }
 
@@ -96,77 +98,78 @@ static kova_status series_find(struct book *b, const struct book_key *key, uint3
 	return KOVA_OK;
 }
 
-/* ---- Quotas ---- */
+/* ---- Ledgers ---- */
 
-static struct slice root_of(const struct book_quota *q)
+static uint32_t part_of(uint32_t series)
 {
-	return (struct slice){q->root, q->root_len};
+	return BOOK_FIRST_PART + series;
 }
 
-static size_t quota_slot(const struct book *b, uint32_t series, struct slice root, bool other)
+/* The key and the series of a quota, which are made if they are not there. */
+static kova_status place_of(struct book *b, const struct book_key *key, struct book_change *ret_at)
 {
-	size_t mask = b->n_slots - 1;
-	size_t i = hash_bytes(root, hash_mix(seed + 2 * (uint64_t)series + other)) & mask;
+	struct keys_name name = {.root = key->root, .other = key->other};
 
-	for (; b->quotas[i] != NULL; i = (i + 1) & mask) {
-		const struct book_quota *q = b->quotas[i];
-
-		if (q->series == series && q->other == other && slice_equal(root_of(q), root))
-			break;
-	}
-	return i;
+	if (series_find(b, key, &ret_at->series) != KOVA_OK ||
+	    keys_policy(b->keys, key->policy, &name.policy) != KOVA_OK)
+		return KOVA_ENOMEM;
+	return keys_make(b->keys, &name, &ret_at->key);
 }
 
-static bool quotas_grow(struct book *b)
+/* It is b->ledger from now on. */
+static kova_status load(struct book *b, struct book_change at, struct keys_part *ret_part)
 {
-	struct book_quota **old = b->quotas;
-	size_t n_old = b->n_slots, n = n_old > 0 ? 2 * n_old : SLOTS_MIN;
-	struct book_quota **slots = calloc(n, sizeof(*slots));
+	if (keys_part(b->keys, at.key, part_of(at.series), ret_part))
+		return usage_ledger_unpack(&b->ledger, ret_part->bytes);
+	*ret_part = (struct keys_part){.number = part_of(at.series)};
+	b->ledger.n = 0;
+	b->ledger.final = (struct usage_counts){0};
+	return KOVA_OK;
+}
 
-	if (slots == NULL)
+static kova_status store(struct book *b, struct book_change at, const struct keys_part *part)
+{
+	bool is_new = part->bytes.ptr == NULL;
+	kova_status status;
+
+	buf_clear(&b->packed);
+	status = usage_ledger_pack(&b->ledger, &b->packed);
+	if (status == KOVA_OK)
+		status = keys_set(
+			b->keys, at.key,
+			&(struct keys_part){part->number, part->marked, buf_slice(&b->packed)});
+	b->n_ledgers += status == KOVA_OK && is_new;
+	return status;
+}
+
+static bool has_room(struct book *b)
+{
+	size_t room = b->changed_room > 0 ? 2 * b->changed_room : SLOTS_MIN;
+	struct book_change *changed;
+
+	if (b->n_changed < b->changed_room)
+		return true;
+	changed = realloc(b->changed, room * sizeof *changed);
+	if (changed == NULL)
 		return false;
-	b->quotas = slots;
-	b->n_slots = n;
-	for (size_t i = 0; i < n_old; i++) {
-		struct book_quota *q = old[i];
-
-		if (q != NULL)
-			slots[quota_slot(b, q->series, root_of(q), q->other)] = q;
-	}
-	free(old);
+	b->changed = changed;
+	b->changed_room = room;
 	return true;
 }
 
-static struct book_quota *quota_new(uint32_t series, const struct book_key *key)
+/* A ledger that has changed is kept, and marked, once. */
+static kova_status store_changed(struct book *b, struct book_change at, struct keys_part *part)
 {
-	struct book_quota *q = malloc(sizeof *q + key->root.len);
+	bool was_marked = part->marked;
+	kova_status status;
 
-	assert(key->root.len <= BOOK_ROOT_MAX);
-	if (q == NULL)
-		return NULL;
-	*q = (struct book_quota){
-		.series = series, .root_len = (uint16_t)key->root.len, .other = key->other};
-	if (key->root.len > 0)
-		memcpy(q->root, key->root.ptr, key->root.len);
-	return q;
-}
-
-/* The quota, which is made if it is not there. */
-static struct book_quota *quota_find(struct book *b, const struct book_key *key)
-{
-	uint32_t series;
-	size_t slot;
-
-	if (series_find(b, key, &series) != KOVA_OK)
-		return NULL;
-	if (4 * (b->n_quotas + 1) > 3 * b->n_slots && !quotas_grow(b))
-		return NULL;
-	slot = quota_slot(b, series, key->root, key->other);
-	if (b->quotas[slot] == NULL) {
-		b->quotas[slot] = quota_new(series, key);
-		b->n_quotas += b->quotas[slot] != NULL;
-	}
-	return b->quotas[slot];
+	if (!has_room(b))
+		return KOVA_ENOMEM;
+	part->marked = true;
+	status = store(b, at, part);
+	if (status == KOVA_OK && !was_marked)
+		b->changed[b->n_changed++] = at;
+	return status;
 }
 
 static void add_difference(struct usage_counts *sum, struct usage_counts was,
@@ -177,71 +180,80 @@ static void add_difference(struct usage_counts *sum, struct usage_counts was,
 	sum->waited += is.waited - was.waited;
 }
 
-struct usage_counts book_used(const struct book *b, struct slice policy, struct slice root,
-			      const char *region)
-{
-	struct usage_counts sum = {0};
-
-	for (size_t i = 0; i < b->n_series; i++) {
-		const struct book_series *s = &b->series[i];
-		const struct book_quota *q;
-
-		if (!slice_equal(slice_of(s->policy), policy) ||
-		    (region != NULL && strcmp(s->region, region) != 0))
-			continue;
-		q = b->quotas[quota_slot(b, (uint32_t)i, root, false)];
-		if (q != NULL)
-			add_difference(&sum, (struct usage_counts){0},
-				       usage_ledger_total(&q->ledger));
-	}
-	return sum;
-}
-
-struct book_key book_key_of(const struct book *b, const struct book_quota *q)
-{
-	const struct book_series *s = &b->series[q->series];
-
-	return (struct book_key){slice_of(s->policy), slice_of(s->region), root_of(q), q->other};
-}
-
 /* ---- Records ---- */
-
-static void mark(struct book *b, struct book_quota *q)
-{
-	if (q->changed)
-		return;
-	q->changed = true;
-	q->next_changed = b->changed;
-	b->changed = q;
-}
 
 kova_status book_read(struct book *b, const struct book_key *key, const struct usage_record *r)
 {
-	struct book_quota *q = quota_find(b, key);
+	struct book_change at;
+	struct keys_part part;
 	struct usage_counts was;
 
-	if (q == NULL)
+	if (place_of(b, key, &at) != KOVA_OK || load(b, at, &part) != KOVA_OK)
 		return KOVA_ENOMEM;
-	was = usage_ledger_total(&q->ledger);
-	if (usage_ledger_read(&q->ledger, r) != KOVA_OK)
+	was = usage_ledger_total(&b->ledger);
+	if (usage_ledger_read(&b->ledger, &b->processes, r) != KOVA_OK ||
+	    store_changed(b, at, &part) != KOVA_OK)
 		return KOVA_ENOMEM;
-	add_difference(&b->series[q->series].total, was, usage_ledger_total(&q->ledger));
-	mark(b, q);
+	add_difference(&b->series[at.series].total, was, usage_ledger_total(&b->ledger));
 	return KOVA_OK;
 }
 
-kova_status book_restore(struct book *b, const struct book_key *key, struct usage_ledger *kept)
+kova_status book_restore(struct book *b, const struct book_key *key, const struct book_kept *kept)
 {
-	struct book_quota *q = quota_find(b, key);
-	struct book_series *s;
+	struct book_change at;
+	struct keys_part part;
+	struct usage_counts was;
+	kova_status status = KOVA_OK;
 
-	if (q == NULL)
+	if (place_of(b, key, &at) != KOVA_OK || load(b, at, &part) != KOVA_OK)
 		return KOVA_ENOMEM;
-	s = &b->series[q->series];
-	add_difference(&s->total, usage_ledger_total(&q->ledger), usage_ledger_total(kept));
-	usage_ledger_release(&q->ledger);
-	q->ledger = *kept;
-	*kept = (struct usage_ledger){0};
+	was = usage_ledger_total(&b->ledger);
+	usage_ledger_clear(&b->ledger, &b->processes);
+	b->ledger.final = kept->final;
+	for (size_t i = 0; status == KOVA_OK && i < kept->n; i++)
+		status = usage_ledger_read(&b->ledger, &b->processes, &kept->counters[i]);
+	if (status == KOVA_OK)
+		status = store(b, at, &part);
+	add_difference(&b->series[at.series].total, was, usage_ledger_total(&b->ledger));
+	return status;
+}
+
+/* ---- What is asked ---- */
+
+static struct book_key key_of(const struct book *b, struct book_change at)
+{
+	const struct book_series *s = &b->series[at.series];
+	const struct keys_name name = keys_name(b->keys, at.key);
+
+	return (struct book_key){slice_of(s->policy), slice_of(s->region), name.root, name.other};
+}
+
+kova_status book_changed(struct book *b, size_t i, struct book_key *ret_key)
+{
+	struct keys_part part;
+
+	*ret_key = key_of(b, b->changed[i]);
+	return load(b, b->changed[i], &part);
+}
+
+kova_status book_used(struct book *b, struct slice policy, struct slice root, const char *region,
+		      struct usage_counts *ret_used)
+{
+	const struct keys_name name = {keys_policy_find(b->keys, policy), root, false};
+	uint32_t key = keys_find(b->keys, &name);
+	struct usage_counts sum = {0};
+	struct keys_part part;
+
+	for (unsigned i = 0; key != UINT32_MAX && keys_part_at(b->keys, key, i, &part); i++) {
+		if (part.number < BOOK_FIRST_PART ||
+		    (region != NULL &&
+		     strcmp(b->series[part.number - BOOK_FIRST_PART].region, region) != 0))
+			continue;
+		if (usage_ledger_unpack(&b->ledger, part.bytes) != KOVA_OK)
+			return KOVA_ENOMEM;
+		add_difference(&sum, (struct usage_counts){0}, usage_ledger_total(&b->ledger));
+	}
+	*ret_used = sum;
 	return KOVA_OK;
 }
 
@@ -257,23 +269,43 @@ kova_status book_set_shares(struct book *b, struct slice policy, struct slice re
 	return KOVA_OK;
 }
 
+/* ---- What was kept ---- */
+
 void book_settle(struct book *b)
 {
-	for (struct book_quota *q = b->changed; q != NULL; q = q->next_changed)
-		q->changed = false;
+	for (size_t i = 0; i < b->n_changed; i++)
+		keys_mark(b->keys, b->changed[i].key, part_of(b->changed[i].series), false);
+	free(b->changed);
 	b->changed = NULL;
+	b->n_changed = b->changed_room = 0;
 	for (size_t i = 0; i < b->n_series; i++) {
 		b->series[i].told = b->series[i].total;
 		b->series[i].shares_told = b->series[i].shares;
 	}
 }
 
-void book_retire(struct book *b, size_t n, uint64_t before_hlc)
+static kova_status retire(struct book *b, uint32_t key, uint64_t before_hlc)
 {
-	for (; n > 0 && b->n_slots > 0; n--) {
-		struct book_quota *q = b->quotas[b->swept++ % b->n_slots];
+	struct keys_part part;
+	kova_status status = KOVA_OK;
 
-		if (q != NULL && usage_ledger_forget(&q->ledger, before_hlc))
-			mark(b, q);
+	for (unsigned i = 0; status == KOVA_OK && keys_part_at(b->keys, key, i, &part); i++) {
+		if (part.number < BOOK_FIRST_PART)
+			continue;
+		const struct book_change at = {key, part.number - BOOK_FIRST_PART};
+
+		status = usage_ledger_unpack(&b->ledger, part.bytes);
+		if (status == KOVA_OK && usage_ledger_forget(&b->ledger, &b->processes, before_hlc))
+			status = store_changed(b, at, &part);
 	}
+	return status;
+}
+
+kova_status book_retire(struct book *b, uint32_t n, uint64_t before_hlc)
+{
+	kova_status status = KOVA_OK;
+
+	for (; n > 0 && status == KOVA_OK && b->keys->n > 0; n--)
+		status = retire(b, b->swept++ % b->keys->n, before_hlc);
+	return status;
 }

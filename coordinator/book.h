@@ -7,9 +7,10 @@
 #include "core/bytes.h"
 #include "core/name.h"
 #include "core/usage_ledger.h"
+#include "keys.h"
 #include "sums.h"
 
-enum { BOOK_ROOT_MAX = 1024 };
+enum { BOOK_ROOT_MAX = KEYS_ROOT_MAX };
 
 struct book_key {
 	struct slice policy, region; /* names: core/name.h */
@@ -24,45 +25,61 @@ struct book_series {
 	struct share_sum shares, shares_told;
 };
 
-struct book_quota {
-	struct usage_ledger ledger;
-	struct book_quota *next_changed;
-	uint32_t series; /* index of its policy and region */
-	uint16_t root_len;
-	bool other, changed;
-	char root[];
+/* A ledger that has changed. */
+struct book_change {
+	uint32_t key, series;
 };
 
 struct book {
-	struct book_quota **quotas; /* by hash, open addressing */
-	size_t n_quotas, n_slots;
+	struct keys *keys;       /* borrowed: a part of a key is its ledger in a region */
+	struct intern processes; /* of the ledgers */
+	size_t n_ledgers;
 	struct book_series *series;
 	size_t n_series, series_room;
 	uint32_t *series_slots; /* by hash: index + 1; 0: free */
 	size_t n_series_slots;
-	struct book_quota *changed; /* a list */
-	size_t swept;               /* the slot at which book_retire() goes on */
+	struct book_change *changed;
+	size_t n_changed, changed_room;
+	uint32_t swept;             /* the key at which book_retire() goes on */
+	struct usage_ledger ledger; /* the one that is worked upon, ... */
+	struct buf packed;          /* ... and its bytes */
 };
 
-/* All zeros: nothing was used. */
+/* The first part of a key is not a ledger's. */
+enum { BOOK_FIRST_PART = 1 };
+
+/* Nothing was used. `keys` outlives it. */
+void book_init(struct book *b, struct keys *keys);
+/* The ledgers stay with the keys, and are of no use any more. */
 void book_release(struct book *b);
 
 /* A record of usage. KOVA_ENOMEM: nothing is changed. */
 KOVA_MUST_CHECK kova_status book_read(struct book *b, const struct book_key *key,
 				      const struct usage_record *r);
 
+/* What was kept of a ledger. Borrowed. */
+struct book_kept {
+	struct usage_counts final;
+	const struct usage_record *counters;
+	size_t n;
+};
+
 /*
- * Takes over what was kept of a quota, in place of what is known of it. Takes the contents of `kept`, and leaves it empty. It counts as
- * unchanged, its sum as not told. KOVA_ENOMEM: nothing is changed.
+ * Takes over what was kept of a quota, in place of what is known of it. It counts as unchanged, its sum as not told. KOVA_ENOMEM: the book is
+ * of no use any more.
  */
 KOVA_MUST_CHECK kova_status book_restore(struct book *b, const struct book_key *key,
-					 struct usage_ledger *kept);
+					 const struct book_kept *kept);
 
-/* What was used of a root by all regions, or, with `region`, by that one. */
-struct usage_counts book_used(const struct book *b, struct slice policy, struct slice root,
-			      const char *region);
+/* What was used of a root by all regions, or, with `region`, by that one. KOVA_ENOMEM. */
+KOVA_MUST_CHECK kova_status book_used(struct book *b, struct slice policy, struct slice root,
+				      const char *region, struct usage_counts *ret_used);
 
-struct book_key book_key_of(const struct book *b, const struct book_quota *q);
+/*
+ * The i-th (< n_changed) ledger that has changed: it is b->ledger, and *ret_key, which is borrowed, until the book is asked for or told something else.
+ * KOVA_ENOMEM.
+ */
+KOVA_MUST_CHECK kova_status book_changed(struct book *b, size_t i, struct book_key *ret_key);
 
 /* What a region has of a global policy's quotas, and is to be told. KOVA_ENOMEM: nothing is changed. */
 KOVA_MUST_CHECK kova_status book_set_shares(struct book *b, struct slice policy,
@@ -71,5 +88,8 @@ KOVA_MUST_CHECK kova_status book_set_shares(struct book *b, struct slice policy,
 /* The changed ledgers were kept and the sums told. */
 void book_settle(struct book *b);
 
-/* Looks at `n` more slots for processes that are over (usage_ledger_forget()); what loses some has changed. */
-void book_retire(struct book *b, size_t n, uint64_t before_hlc);
+/*
+ * Looks at `n` more keys for processes that are over (usage_ledger_forget()); what loses some has changed. KOVA_ENOMEM: the book is of no
+ * use any more.
+ */
+KOVA_MUST_CHECK kova_status book_retire(struct book *b, uint32_t n, uint64_t before_hlc);

@@ -22,11 +22,12 @@
 
 enum { WEIGHTS_HISTORY = 1, WEIGH_MS_MIN = 100, WEIGH_MS_MAX = 86400000 };
 enum { ROLLUP_MS_MIN = 100, ROLLUP_MS_MAX = 60000, GRANT_MS_MIN = 1000, GRANT_MS_MAX = 60000 };
+enum { SESSION_MS_MIN = 1000, SESSION_MS_MAX = 300000 };
 
 struct coord_fields {
 	const char *node, *http;
 	struct kafka_fields kafka;
-	int64_t rollup; /* ms */
+	int64_t rollup, session_timeout; /* ms */
 	struct coord_regions_fields regions;
 	struct grant_fields {
 		int64_t duration, margin; /* ms */
@@ -143,6 +144,15 @@ static const struct conf_option coord_options[] = {
 	 .min = ROLLUP_MS_MIN,
 	 .max = ROLLUP_MS_MAX,
 	 .text = "how often what was read is committed, and a row of each policy published"},
+	{.name = "session_timeout",
+	 .type = CONF_DURATION,
+	 .at = offsetof(struct coord_fields, session_timeout),
+	 .fallback = "10s",
+	 .min = SESSION_MS_MIN,
+	 .max = SESSION_MS_MAX,
+	 .text = "how long nothing is heard of this coordinator until the brokers give what it has "
+		 "to others; "
+		 "they allow from their `group.min.session.timeout.ms` (6s, if it is not set) on"},
 	{.name = "drift",
 	 .type = CONF_OBJECT,
 	 .at = offsetof(struct coord_fields, drift),
@@ -516,6 +526,7 @@ static kova_status document_read(struct conf_reader *r, const struct conf_docume
 	ret_conf->node = f.node != NULL ? conf_copy(&c, f.node) : host_name(&c);
 	ret_conf->http = conf_copy(&c, f.http);
 	ret_conf->rollup_ms = (uint64_t)f.rollup;
+	ret_conf->session_ms = (uint64_t)f.session_timeout;
 	ret_conf->grant_us = (uint64_t)f.grant.duration * 1000;
 	ret_conf->margin_us = (uint64_t)f.grant.margin * 1000;
 	ret_conf->max_skew_us = (uint64_t)f.clock.max_skew * 1000;

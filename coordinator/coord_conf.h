@@ -35,7 +35,7 @@ struct coord_conf {
 	char *node;
 	char *http; /* "host:port" or "[v6]:port"; NULL: off */
 	struct kafka_conf kafka;
-	uint64_t rollup_ms;
+	uint64_t rollup_ms, session_ms;
 	struct coord_regions regions;
 	uint64_t grant_us, margin_us; /* D of a grant; how much longer it counts */
 	uint64_t max_skew_us;

@@ -1,40 +1,42 @@
 #include "granter.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/hash.h"
+#include "core/allocator_bytes.h"
 
-enum { SLOTS_MIN = 64, PPM = 1000000 };
+enum { NEWS_MIN = 64, PPM = 1000000 };
 
-/* `rest`: the allocator of so many regions as there are, then the root. */
-struct granter_quota {
-	struct granter_quota *next_news;
-	uint32_t policy; /* index of the terms' */
-	uint16_t root_len;
-	bool is_news; /* a report came since it was last decided upon */
-	_Alignas(8) unsigned char rest[];
-};
-
-kova_status granter_init(struct granter *g, const struct global_terms *terms, uint64_t epoch,
-			 uint64_t now_us)
+kova_status granter_init(struct granter *g, const struct global_terms *terms, struct keys *keys,
+			 uint64_t epoch, uint64_t now_us)
 {
+	kova_status status = KOVA_OK;
+
 	*g = (struct granter){
 		.terms = terms,
+		.keys = keys,
 		.epoch = epoch,
 		.base_us = now_us - 1,
+		.key_policy = calloc(terms->n + 1, sizeof *g->key_policy),
+		.allocator = malloc(ALLOCATOR_BYTES(terms->n_regions)),
 		.sums = calloc(terms->n + 1, sizeof *g->sums),
 		.next_sums = calloc(terms->n + 1, sizeof *g->next_sums),
 	};
-	return g->sums != NULL && g->next_sums != NULL ? KOVA_OK : KOVA_ENOMEM;
+	if (g->key_policy == NULL || g->allocator == NULL || g->sums == NULL ||
+	    g->next_sums == NULL)
+		return KOVA_ENOMEM;
+	for (size_t i = 0; status == KOVA_OK && i < terms->n; i++)
+		status = keys_policy(keys, slice_of(terms->policies[i].name), &g->key_policy[i]);
+	return status;
 }
 
 void granter_release(struct granter *g)
 {
-	for (size_t i = 0; i < g->n_slots; i++)
-		free(g->quotas[i]);
-	free(g->quotas);
+	for (uint32_t key = 0; g->keys != NULL && key < g->keys->n; key++)
+		keys_drop(g->keys, key, GRANTER_PART);
+	free(g->key_policy);
+	free(g->news);
+	free(g->allocator);
 	free(g->sums);
 	free(g->next_sums);
 	*g = (struct granter){0};
@@ -48,110 +50,82 @@ static uint64_t own_us(const struct granter *g, uint64_t now_us)
 	return own < ALLOCATOR_NOW_MAX_US ? own : ALLOCATOR_NOW_MAX_US;
 }
 
-static struct allocator *allocator_of(struct granter_quota *q)
-{
-	return (struct allocator *)q->rest;
-}
-
-static const struct allocator_terms *terms_of(const struct granter *g,
-					      const struct granter_quota *q)
-{
-	return &g->terms->policies[q->policy].terms;
-}
-
 /* ---- Quotas ---- */
 
-static struct slice root_of(const struct granter *g, const struct granter_quota *q)
+/* A quota: its allocator is g->allocator. */
+struct quota {
+	uint32_t key;
+	const struct global_policy *policy;
+	bool is_news, is_new;
+};
+
+static unsigned n_regions(const struct granter *g)
 {
-	return (struct slice){(const char *)q->rest + ALLOCATOR_BYTES(g->terms->n_regions),
-			      q->root_len};
+	return (unsigned)g->terms->n_regions;
 }
 
-static size_t home_of(const struct granter *g, uint32_t policy, struct slice root)
+/* It is made if it is not there. */
+static kova_status quota_make(struct granter *g, const struct global_policy *policy,
+			      struct slice root, struct quota *ret_quota)
 {
-	return hash_bytes(root, hash_mix(g->epoch + policy)) & (g->n_slots - 1);
+	const struct keys_name name = {g->key_policy[policy - g->terms->policies], root, false};
+	struct quota q = {.policy = policy};
+	struct keys_part part;
+
+	if (keys_make(g->keys, &name, &q.key) != KOVA_OK)
+		return KOVA_ENOMEM;
+	q.is_new = !keys_part(g->keys, q.key, GRANTER_PART, &part);
+	q.is_news = !q.is_new && part.marked;
+	if (q.is_new)
+		allocator_init(g->allocator, &policy->terms);
+	else
+		allocator_unpack(g->allocator, n_regions(g), part.bytes);
+	*ret_quota = q;
+	return KOVA_OK;
 }
 
-/* The slot of the quota, or the free one where it belongs. */
-static size_t slot_of(const struct granter *g, uint32_t policy, struct slice root)
+/* False: of this key there is none. */
+static bool quota_load(struct granter *g, uint32_t key, struct quota *ret_quota)
 {
-	size_t i = home_of(g, policy, root);
+	struct keys_part part;
 
-	for (; g->quotas[i] != NULL; i = (i + 1) & (g->n_slots - 1))
-		if (g->quotas[i]->policy == policy && slice_equal(root_of(g, g->quotas[i]), root))
-			break;
-	return i;
-}
-
-static bool grow(struct granter *g)
-{
-	struct granter_quota **old = g->quotas;
-	size_t n_old = g->n_slots, n = n_old > 0 ? 2 * n_old : SLOTS_MIN;
-	struct granter_quota **slots = calloc(n, sizeof(*slots));
-
-	if (slots == NULL)
+	if (!keys_part(g->keys, key, GRANTER_PART, &part))
 		return false;
-	g->quotas = slots;
-	g->n_slots = n;
-	for (size_t i = 0; i < n_old; i++)
-		if (old[i] != NULL)
-			slots[slot_of(g, old[i]->policy, root_of(g, old[i]))] = old[i];
-	free(old);
+	const struct slice policy = keys_policy_name(g->keys, keys_name(g->keys, key).policy);
+
+	*ret_quota = (struct quota){.key = key,
+				    .policy = global_terms_policy(g->terms, policy),
+				    .is_news = part.marked};
+	allocator_unpack(g->allocator, n_regions(g), part.bytes);
 	return true;
 }
 
-static struct granter_quota *quota_new(const struct granter *g, uint32_t policy, struct slice root)
+static kova_status quota_store(struct granter *g, const struct quota *q)
 {
-	size_t bytes = ALLOCATOR_BYTES(g->terms->n_regions);
-	struct granter_quota *q = malloc(sizeof *q + bytes + root.len);
+	unsigned char bytes[ALLOCATOR_PACKED_MAX(ALLOCATOR_REGIONS_MAX)];
+	const struct keys_part part = {
+		GRANTER_PART,
+		q->is_news,
+		{(const char *)bytes, allocator_pack(g->allocator, n_regions(g), bytes)}};
+	kova_status status = keys_set(g->keys, q->key, &part);
 
-	assert(root.len <= SHARE_ROOT_MAX);
-	if (q == NULL)
-		return NULL;
-	q->next_news = NULL;
-	q->policy = policy;
-	q->root_len = (uint16_t)root.len;
-	q->is_news = false;
-	allocator_init(allocator_of(q), terms_of(g, q));
-	if (root.len > 0)
-		memcpy(q->rest + bytes, root.ptr, root.len);
-	return q;
+	g->n_quotas += status == KOVA_OK && q->is_new;
+	return status;
 }
 
-/* Those that came to lie behind it because of it move up (Knuth, 6.4, algorithm R). */
-static void quota_drop(struct granter *g, size_t slot)
+static bool has_room(struct granter *g)
 {
-	size_t mask = g->n_slots - 1, hole = slot;
+	size_t room = g->news_room > 0 ? 2 * g->news_room : NEWS_MIN;
+	uint32_t *news;
 
-	free(g->quotas[slot]);
-	g->quotas[slot] = NULL;
-	g->n_quotas--;
-	for (size_t i = (slot + 1) & mask; g->quotas[i] != NULL; i = (i + 1) & mask) {
-		size_t home = home_of(g, g->quotas[i]->policy, root_of(g, g->quotas[i]));
-
-		if (((i - home) & mask) < ((i - hole) & mask))
-			continue;
-		g->quotas[hole] = g->quotas[i];
-		g->quotas[i] = NULL;
-		hole = i;
-	}
-}
-
-/* The quota, which is made if it is not there; NULL: out of memory. */
-static struct granter_quota *quota_find(struct granter *g, const struct global_policy *of,
-					struct slice root)
-{
-	uint32_t policy = (uint32_t)(of - g->terms->policies);
-	size_t slot;
-
-	if (4 * (g->n_quotas + 1) > 3 * g->n_slots && !grow(g))
-		return NULL;
-	slot = slot_of(g, policy, root);
-	if (g->quotas[slot] == NULL) {
-		g->quotas[slot] = quota_new(g, policy, root);
-		g->n_quotas += g->quotas[slot] != NULL;
-	}
-	return g->quotas[slot];
+	if (g->n_news < g->news_room)
+		return true;
+	news = realloc(g->news, room * sizeof *news);
+	if (news == NULL)
+		return false;
+	g->news = news;
+	g->news_room = room;
+	return true;
 }
 
 /* ---- Taking over ---- */
@@ -174,7 +148,7 @@ kova_status granter_restore(struct granter *g, const struct share_quota *quota,
 {
 	const struct global_policy *policy = global_terms_policy(g->terms, quota->policy);
 	size_t region = global_terms_region(g->terms, quota->region);
-	struct granter_quota *q;
+	struct quota q;
 
 	if (policy == NULL)
 		return KOVA_ENOTFOUND;
@@ -184,12 +158,10 @@ kova_status granter_restore(struct granter *g, const struct share_quota *quota,
 		wait_for(g, &policy->terms, grant, now_us);
 		return KOVA_OK;
 	}
-	q = quota_find(g, policy, quota->root);
-	if (q == NULL)
+	if (quota_make(g, policy, quota->root, &q) != KOVA_OK)
 		return KOVA_ENOMEM;
-	allocator_restore(allocator_of(q), &policy->terms, (unsigned)region, own_us(g, now_us),
-			  grant);
-	return KOVA_OK;
+	allocator_restore(g->allocator, &policy->terms, (unsigned)region, own_us(g, now_us), grant);
+	return quota_store(g, &q);
 }
 
 /* ---- Reports ---- */
@@ -199,38 +171,38 @@ kova_status granter_report(struct granter *g, const struct share_quota *quota,
 {
 	const struct global_policy *policy = global_terms_policy(g->terms, quota->policy);
 	size_t region = global_terms_region(g->terms, quota->region);
-	struct granter_quota *q;
+	struct quota q;
 	struct share_report r;
+	bool was_news;
 
 	if (policy == NULL || region == g->terms->n_regions || g->terms->region[region].is_dead)
 		return KOVA_ENOTFOUND;
-	q = quota_find(g, policy, quota->root);
-	if (q == NULL)
+	if (!has_room(g) || quota_make(g, policy, quota->root, &q) != KOVA_OK)
 		return KOVA_ENOMEM;
 	r = *report;
 	if (r.lent_c0_us <= g->base_us) /* of no grant of this ownership */
 		r.lent_epoch = 0;
 	r.lent_c0_us = own_us(g, r.lent_c0_us);
-	allocator_report(allocator_of(q), &policy->terms, g->epoch, (unsigned)region,
+	allocator_report(g->allocator, &policy->terms, g->epoch, (unsigned)region,
 			 own_us(g, now_us), &r);
-	if (!q->is_news) {
-		q->is_news = true;
-		q->next_news = g->news;
-		g->news = q;
-	}
+	was_news = q.is_news;
+	q.is_news = true;
+	if (quota_store(g, &q) != KOVA_OK)
+		return KOVA_ENOMEM;
+	if (!was_news)
+		g->news[g->n_news++] = q.key;
 	return KOVA_OK;
 }
 
 /* ---- Grants ---- */
 
-static struct share_quota quota_of(const struct granter *g, const struct granter_quota *q,
-				   unsigned region)
+static struct share_quota quota_of(const struct granter *g, const struct quota *q, unsigned region)
 {
 	return (struct share_quota){slice_of(g->terms->region[region].name),
-				    slice_of(g->terms->policies[q->policy].name), root_of(g, q)};
+				    slice_of(q->policy->name), keys_name(g->keys, q->key).root};
 }
 
-static bool give_all(const struct granter *g, const struct granter_quota *q, uint32_t given,
+static bool give_all(const struct granter *g, const struct quota *q, uint32_t given,
 		     struct share_grant *grants, granter_give *give, void *data)
 {
 	bool ok = true;
@@ -251,17 +223,22 @@ bool granter_decide(struct granter *g, uint64_t now_us, granter_give *give, void
 
 	if (now_us < g->waits_until_us)
 		return true;
-	while (g->news != NULL) {
-		struct granter_quota *q = g->news;
+	while (g->n_news > 0) {
+		struct quota q;
 		uint32_t given;
 
-		g->news = q->next_news;
-		q->is_news = false;
-		given = allocator_grant(allocator_of(q), terms_of(g, q), g->epoch,
-					own_us(g, now_us), grants);
-		if (given != 0 && !give_all(g, q, given, grants, give, data))
+		if (!quota_load(g, g->news[--g->n_news], &q))
+			continue;
+		q.is_news = false;
+		given = allocator_grant(g->allocator, &q.policy->terms, g->epoch, own_us(g, now_us),
+					grants);
+		if (quota_store(g, &q) != KOVA_OK ||
+		    (given != 0 && !give_all(g, &q, given, grants, give, data)))
 			return false;
 	}
+	free(g->news);
+	g->news = NULL;
+	g->news_room = 0;
 	return true;
 }
 
@@ -282,11 +259,11 @@ static uint64_t ppm(uint64_t parts, const struct allocator_terms *t)
 	return parts * PPM / t->whole;
 }
 
-static void add_up(struct granter *g, struct granter_quota *q, uint64_t now_us)
+static void add_up(struct granter *g, const struct quota *q, uint64_t now_us)
 {
-	const struct allocator_terms *t = terms_of(g, q);
-	const struct allocator *a = allocator_of(q);
-	struct granter_sum *sum = &g->next_sums[q->policy];
+	const struct allocator_terms *t = &q->policy->terms;
+	const struct allocator *a = g->allocator;
+	struct granter_sum *sum = &g->next_sums[q->policy - g->terms->policies];
 	uint64_t excess = ppm(allocator_excess(a, t, now_us), t);
 
 	sum->excess_ppm = excess > sum->excess_ppm ? excess : sum->excess_ppm;
@@ -301,13 +278,13 @@ static void add_up(struct granter *g, struct granter_quota *q, uint64_t now_us)
 	}
 }
 
-static bool forget_all(const struct granter *g, struct granter_quota *q, granter_forget *forget,
+static bool forget_all(const struct granter *g, const struct quota *q, granter_forget *forget,
 		       void *data)
 {
 	bool ok = true;
 
 	for (unsigned i = 0; ok && i < g->terms->n_regions; i++)
-		if (allocator_of(q)->region[i].seq > 0) {
+		if (g->allocator->region[i].seq > 0) {
 			const struct share_quota quota = quota_of(g, q, i);
 
 			ok = forget(&quota, data);
@@ -325,25 +302,34 @@ static void sweep_ended(struct granter *g)
 	g->swept = 0;
 }
 
+/* One more key. */
+static bool look_at(struct granter *g, uint32_t key, uint64_t now_us, granter_forget *forget,
+		    void *data)
+{
+	struct quota q;
+
+	if (!quota_load(g, key, &q))
+		return true;
+	if (q.is_news ||
+	    !allocator_is_at_rest(g->allocator, &q.policy->terms, now_us, GRANTER_IDLE_US)) {
+		add_up(g, &q, now_us);
+		return true;
+	}
+	if (!forget_all(g, &q, forget, data))
+		return false;
+	keys_drop(g->keys, key, GRANTER_PART);
+	g->n_quotas--;
+	return true;
+}
+
 bool granter_sweep(struct granter *g, uint64_t now_us, size_t n, granter_forget *forget, void *data)
 {
 	uint64_t own = own_us(g, now_us);
 
-	for (; n > 0 && g->swept < g->n_slots; n--) {
-		struct granter_quota *q = g->quotas[g->swept];
-
-		if (q != NULL && !q->is_news &&
-		    allocator_is_at_rest(allocator_of(q), terms_of(g, q), own, GRANTER_IDLE_US)) {
-			if (!forget_all(g, q, forget, data))
-				return false;
-			quota_drop(g, g->swept); /* another one may be there now */
-			continue;
-		}
-		if (q != NULL)
-			add_up(g, q, own);
-		g->swept++;
-	}
-	if (g->swept >= g->n_slots)
+	for (; n > 0 && g->swept < g->keys->n; n--)
+		if (!look_at(g, g->swept++, own, forget, data))
+			return false;
+	if (g->swept >= g->keys->n)
 		sweep_ended(g);
 	return true;
 }

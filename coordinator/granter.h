@@ -8,13 +8,12 @@
 
 #include "global_terms.h"
 #include "io/share_codec.h"
+#include "keys.h"
 
 #define GRANTER_IDLE_US (UINT64_C(600) * 1000000)
 
 /* By then an ownership begins anew, for times are few bits (core/allocator.h). */
 #define GRANTER_OLD_US (UINT64_C(60) * 86400 * 1000000)
-
-struct granter_quota;
 
 /* Of the quotas of a policy of which some region reported lately, by region: millionths of the limit, added up. */
 struct granter_stat {
@@ -32,19 +31,27 @@ void granter_sum_add(struct granter_sum *to, const struct granter_sum *sum);
 
 struct granter {
 	const struct global_terms *terms; /* borrowed */
+	struct keys *keys;                /* borrowed: a part of a key is its allocator */
 	uint64_t epoch, base_us;          /* of the ownership: its number, and when it began */
-	struct granter_quota **quotas;    /* by hash, open addressing */
-	size_t n_quotas, n_slots;
-	struct granter_quota *news;    /* a list */
-	size_t swept;                  /* the slot at which granter_sweep() goes on */
+	uint32_t *key_policy;             /* by policy: its number in `keys` */
+	size_t n_quotas;
+	uint32_t *
+		news; /* keys of which something was reported, and that are not decided upon; marked */
+	size_t n_news, news_room;
+	uint32_t swept;                /* the key at which granter_sweep() goes on */
+	struct allocator *allocator;   /* the one that is worked upon */
 	struct granter_sum *sums;      /* by policy: of the last sweep through all, ... */
 	struct granter_sum *next_sums; /* ... and of the one that is under way */
 	uint64_t waits_until_us; /* a region that is none any more may have something until then */
 };
 
-/* `epoch`: of this ownership and no other (core/allocator.h); `terms` outlive it. KOVA_ENOMEM. */
+/* The part of a key that is its allocator. */
+enum { GRANTER_PART = 0 };
+
+/* `epoch`: of this ownership and no other (core/allocator.h); `terms` and `keys` outlive it. KOVA_ENOMEM. */
 KOVA_MUST_CHECK kova_status granter_init(struct granter *g, const struct global_terms *terms,
-					 uint64_t epoch, uint64_t now_us);
+					 struct keys *keys, uint64_t epoch, uint64_t now_us);
+/* Nothing of it is left with the keys. All zeros are nothing. */
 void granter_release(struct granter *g);
 
 /*
@@ -62,7 +69,7 @@ KOVA_MUST_CHECK kova_status granter_report(struct granter *g, const struct share
 typedef bool granter_give(const struct share_quota *quota, const struct share_grant *grant,
 			  void *data);
 
-/* Decides upon the quotas of which something was reported since the last time. False: `give` said so. */
+/* Decides upon the quotas of which something was reported since the last time. False: `give` said so, or memory is out. */
 KOVA_MUST_CHECK bool granter_decide(struct granter *g, uint64_t now_us, granter_give *give,
 				    void *data);
 
@@ -70,7 +77,7 @@ KOVA_MUST_CHECK bool granter_decide(struct granter *g, uint64_t now_us, granter_
 typedef bool granter_forget(const struct share_quota *quota, void *data);
 
 /*
- * Looks at `n` more slots: adds up what regions have, and gives up quotas of which nothing counts and nothing was heard for
+ * Looks at `n` more keys: adds up what regions have, and gives up quotas of which nothing counts and nothing was heard for
  * GRANTER_IDLE_US. False: `forget` said so.
  */
 KOVA_MUST_CHECK bool granter_sweep(struct granter *g, uint64_t now_us, size_t n,

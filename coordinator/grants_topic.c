@@ -42,13 +42,13 @@ static uint64_t epoch_new(void)
 }
 
 bool grants_topic_take_over(const struct coord_conf *conf, int32_t id,
-			    const struct global_terms *terms, struct granter *ret_granter,
-			    const atomic_bool *stop)
+			    const struct global_terms *terms, struct keys *keys,
+			    struct granter *ret_granter, const atomic_bool *stop)
 {
 	struct compacted topic = {0};
 	bool ok;
 
-	if (granter_init(ret_granter, terms, epoch_new(), clock_read().boot_us) != KOVA_OK) {
+	if (granter_init(ret_granter, terms, keys, epoch_new(), clock_read().boot_us) != KOVA_OK) {
 		log_event(LOG_ERROR, "grants", "the grants before can't be known",
 			  LOG_TEXT_FIELD("why", "out of memory"));
 		return false;

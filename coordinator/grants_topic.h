@@ -13,5 +13,5 @@
  * true; the log says why. granter_release() in any case.
  */
 bool grants_topic_take_over(const struct coord_conf *conf, int32_t id,
-			    const struct global_terms *terms, struct granter *ret_granter,
-			    const atomic_bool *stop);
+			    const struct global_terms *terms, struct keys *keys,
+			    struct granter *ret_granter, const atomic_bool *stop);

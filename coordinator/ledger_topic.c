@@ -24,7 +24,7 @@ static bool take_over(struct slice key, struct slice value, void *data)
 	if (status == KOVA_EPROTO)
 		return give_up("a record is not of " LEDGER_TOPIC);
 	if (status == KOVA_OK) {
-		status = book_restore(data, &message.key, &message.ledger);
+		status = book_restore(data, &message.key, &message.kept);
 		ledger_message_release(&message);
 	}
 	return status == KOVA_OK || give_up("out of memory");
@@ -43,20 +43,26 @@ bool ledger_topic_read(const struct coord_conf *conf, int32_t id, struct book *b
 	return ok;
 }
 
-bool ledger_topic_keep(struct txn *txn, int32_t id, const struct book *book, uint64_t *records)
+static bool write_changed(struct book *book, size_t i, struct buf *key, struct buf *value)
+{
+	struct book_key quota;
+
+	if (book_changed(book, i, &quota) != KOVA_OK)
+		return false;
+	ledger_key_write(&quota, key);
+	return ledger_value_write(&quota, &book->ledger, &book->processes, value) == KOVA_OK &&
+	       !buf_failed(key);
+}
+
+bool ledger_topic_keep(struct txn *txn, int32_t id, struct book *book, uint64_t *records)
 {
 	struct buf key = {0}, value = {0};
 	bool ok = true;
 
-	for (const struct book_quota *q = book->changed; ok && q != NULL; q = q->next_changed) {
-		const struct book_key quota = book_key_of(book, q);
-
+	for (size_t i = 0; ok && i < book->n_changed; i++) {
 		buf_clear(&key);
 		buf_clear(&value);
-		ledger_key_write(&quota, &key);
-		ok = (ledger_value_write(&quota, &q->ledger, &value) == KOVA_OK &&
-		      !buf_failed(&key)) ||
-		     give_up("out of memory");
+		ok = write_changed(book, i, &key, &value) || give_up("out of memory");
 		if (!ok)
 			break;
 		const struct txn_record record = {LEDGER_TOPIC, id, buf_slice(&key),

@@ -25,4 +25,4 @@ bool ledger_topic_read(const struct coord_conf *conf, int32_t id, struct book *b
 		       const atomic_bool *stop);
 
 /* Puts the ledgers that have changed into the transaction that is begun, and adds how many they are. False: memory is out, or it can't be committed; the log says why. */
-bool ledger_topic_keep(struct txn *txn, int32_t id, const struct book *book, uint64_t *records);
+bool ledger_topic_keep(struct txn *txn, int32_t id, struct book *book, uint64_t *records);

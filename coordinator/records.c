@@ -56,18 +56,20 @@ static struct usage_counts counts_of(const Kova__V1__UsageCounts *c)
 			 : (struct usage_counts){0};
 }
 
-static kova_status read_counters(const Kova__V1__Ledger *l, struct usage_ledger *ledger)
+static kova_status read_counters(const Kova__V1__Ledger *l, struct ledger_message *m)
 {
+	m->counters = calloc(l->n_counters + 1, sizeof *m->counters);
+	if (m->counters == NULL)
+		return KOVA_ENOMEM;
 	for (size_t i = 0; i < l->n_counters; i++) {
 		const Kova__V1__LedgerCounter *c = l->counters[i];
-		const struct usage_record r = {slice_of(c->agent), c->epoch, c->window, c->hlc,
-					       counts_of(c->counts)};
 
-		if (!agent_is_valid(r.agent))
+		m->counters[i] = (struct usage_record){slice_of(c->agent), c->epoch, c->window,
+						       c->hlc, counts_of(c->counts)};
+		if (!agent_is_valid(m->counters[i].agent))
 			return KOVA_EPROTO;
-		if (usage_ledger_read(ledger, &r) != KOVA_OK)
-			return KOVA_ENOMEM;
 	}
+	m->kept = (struct book_kept){counts_of(l->final), m->counters, l->n_counters};
 	return KOVA_OK;
 }
 
@@ -78,9 +80,9 @@ kova_status ledger_message_parse(struct slice value, struct ledger_message *ret_
 
 	if (l == NULL)
 		return KOVA_EPROTO;
-	*ret_m = (struct ledger_message){.ledger.final = counts_of(l->final), .owner = l};
+	*ret_m = (struct ledger_message){.owner = l};
 	if (key_of(l->policy, l->region, l->root, l->other, &ret_m->key))
-		status = read_counters(l, &ret_m->ledger);
+		status = read_counters(l, ret_m);
 	if (status != KOVA_OK)
 		ledger_message_release(ret_m);
 	return status;
@@ -88,7 +90,8 @@ kova_status ledger_message_parse(struct slice value, struct ledger_message *ret_
 
 void ledger_message_release(struct ledger_message *m)
 {
-	usage_ledger_release(&m->ledger);
+	free(m->counters);
+	m->counters = NULL;
 	kova__v1__ledger__free_unpacked(m->owner, NULL);
 	m->owner = NULL;
 }
@@ -135,7 +138,7 @@ static void counter_message(const struct usage_record *r, struct counter_parts *
 }
 
 kova_status ledger_value_write(const struct book_key *key, const struct usage_ledger *l,
-			       struct buf *out)
+			       const struct intern *processes, struct buf *out)
 {
 	char policy[NAME_BYTES_MAX + 1] = "", region[NAME_BYTES_MAX + 1] = "";
 	struct counter_parts *parts = malloc((l->n + 1) * sizeof *parts);
@@ -154,7 +157,7 @@ kova_status ledger_value_write(const struct book_key *key, const struct usage_le
 	m.n_counters = l->n;
 	m.counters = counters;
 	for (size_t i = 0; parts != NULL && counters != NULL && i < l->n; i++) {
-		const struct usage_record r = usage_ledger_agent(l, i);
+		const struct usage_record r = usage_ledger_agent(l, processes, i);
 
 		counter_message(&r, &parts[i]);
 		counters[i] = &parts[i].counter;

@@ -16,8 +16,9 @@ void usage_message_release(struct usage_message *m);
 
 struct ledger_message {
 	struct book_key key;
-	struct usage_ledger ledger; /* owned */
-	void *owner;                /* ledger_message_release() */
+	struct book_kept kept;
+	struct usage_record *counters; /* of `kept`; owned */
+	void *owner;                   /* ledger_message_release() */
 };
 
 /* KOVA_EPROTO, KOVA_ENOMEM. */
@@ -27,4 +28,5 @@ void ledger_message_release(struct ledger_message *m);
 /* Appends the record of a ledger: POLICY/ROOT/REGION (of others POLICY/REGION), and its value. */
 void ledger_key_write(const struct book_key *key, struct buf *out);
 KOVA_MUST_CHECK kova_status ledger_value_write(const struct book_key *key,
-					       const struct usage_ledger *l, struct buf *out);
+					       const struct usage_ledger *l,
+					       const struct intern *processes, struct buf *out);

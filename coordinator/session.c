@@ -4,7 +4,7 @@
  * was read, by the group's metadata. So ledger, rows and offsets are always of one moment, whoever dies when, and a coordinator that
  * is no longer in the group, or whose successor of the same node has begun, is refused by the brokers.
  *
- *   join ──▶ assigned: committed offset, then the ledger up to its end ──▶ read, commit, read, commit …
+ *   join ──▶ assigned: committed offset, then the ledger up to its end (take_over.h) ──▶ read, commit, read, commit …
  *   revoked: commit, then forget the book. Lost: forget the book.
  *
  * The owner of partition 0 publishes the rows, of what all have told by their transactions.
@@ -18,49 +18,38 @@
 #include "session.h"
 
 #include <librdkafka/rdkafka.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uv.h>
 
-#include "book.h"
-#include "client.h"
-#include "compacted.h"
 #include "coord_gossip.h"
 #include "drift_watch.h"
 #include "grant_round.h"
-#include "grants_topic.h"
-#include "group_offsets.h"
+#include "group_consumer.h"
 #include "history_record.h"
 #include "history_topic.h"
 #include "io/clock.h"
 #include "io/log.h"
 #include "ledger_topic.h"
+#include "partition.h"
 #include "records.h"
 #include "rows.h"
 #include "schema.h"
+#include "take_over.h"
 #include "txn.h"
 
 enum {
 	BATCH = 2048,
 	POLL_MS = 50,
 	GRANT_NS = 200000000,
-	ABORTED_MAX = 150,   /* one after the other: 30 s */
-	LATE_MS = 2000,      /* a record may come so late */
-	RETIRE_SLOTS = 4096, /* a partition and transaction */
-	RETIRE_DAYS = 8,     /* longer than kova.usage.v1 is retained */
+	ABORTED_MAX = 150,    /* one after the other: 30 s */
+	LATE_MS = 2000,       /* a record may come so late */
+	RETIRE_KEYS = 4096,   /* a partition and transaction */
+	MANY_LEDGERS = 10000, /* in a transaction: what librdkafka needed for it is given back */
+	RETIRE_DAYS = 8,      /* longer than kova.usage.v1 is retained */
 	HLC_MS_SHIFT = 11,
-};
-
-struct partition {
-	struct partition *next;
-	int32_t id;
-	int64_t offset;  /* the next record's */
-	int64_t kept;    /* likewise, of those whose counts are committed */
-	int64_t read_ms; /* when the last record was written */
-	struct book book;
-	struct granter grants;
-	struct histories histories;
 };
 
 struct session {
@@ -71,7 +60,8 @@ struct session {
 	rd_kafka_queue_t *queue;
 	struct partition *partitions; /* in no order */
 	size_t n_partitions;
-	struct rows *rows; /* NULL: another coordinator publishes them */
+	struct take_over take_over; /* of further ones */
+	struct rows *rows;          /* NULL: another coordinator publishes them */
 	struct global_terms terms;
 	uint64_t conf_number; /* of the configuration that these are of */
 	uint64_t now_us; /* by the steady clock, read after what is being read or decided upon */
@@ -96,9 +86,10 @@ static void fail(struct session *s, const char *what, const char *why)
 static void publish_numbers(struct session *s)
 {
 	s->numbers.partitions = s->n_partitions;
+	s->numbers.taking_over = take_over_count(&s->take_over);
 	s->numbers.keys = s->numbers.quotas = 0;
 	for (const struct partition *p = s->partitions; p != NULL; p = p->next) {
-		s->numbers.keys += p->book.n_quotas;
+		s->numbers.keys += p->book.n_ledgers;
 		s->numbers.quotas += p->grants.n_quotas;
 	}
 	pthread_mutex_lock(&s->share->lock);
@@ -128,13 +119,6 @@ static void publish_shares(struct session *s)
 
 /* ---- Partitions ---- */
 
-/* Only where no open transaction has offsets of the group's. */
-static bool take_over_grants(struct session *s, struct partition *p)
-{
-	granter_release(&p->grants);
-	return grants_topic_take_over(s->conf, p->id, &s->terms, &p->grants, &s->share->stop);
-}
-
 static struct partition *partition_find(const struct session *s, int32_t id)
 {
 	struct partition *p = s->partitions;
@@ -142,27 +126,6 @@ static struct partition *partition_find(const struct session *s, int32_t id)
 	while (p != NULL && p->id != id)
 		p = p->next;
 	return p;
-}
-
-static void partition_add(struct session *s, int32_t id, int64_t offset)
-{
-	struct partition *p = calloc(1, sizeof *p);
-
-	if (p == NULL) {
-		fail(s, "a partition can't be taken over", "out of memory");
-		return;
-	}
-	*p = (struct partition){.next = s->partitions, .id = id, .offset = offset, .kept = offset};
-	s->partitions = p;
-	s->n_partitions++;
-	if (!ledger_topic_read(s->conf, id, &p->book, &s->share->stop) ||
-	    !history_topic_read(s->conf, id, &p->histories, &s->share->stop) ||
-	    !take_over_grants(s, p))
-		s->failed = true;
-	log_event(LOG_INFO, "partition_assigned", "its ledger and its grants are read",
-		  LOG_INT_FIELD("partition", id), LOG_INT_FIELD("offset", offset),
-		  LOG_INT_FIELD("keys", (int64_t)p->book.n_quotas),
-		  LOG_INT_FIELD("quotas", (int64_t)p->grants.n_quotas));
 }
 
 static void partition_drop(struct session *s, int32_t id)
@@ -176,22 +139,14 @@ static void partition_drop(struct session *s, int32_t id)
 		return;
 	*at = p->next;
 	s->n_partitions--;
-	book_release(&p->book);
-	granter_release(&p->grants);
-	histories_release(&p->histories);
-	free(p);
+	partition_free(p);
 }
 
 /* Who owns the one partition publishes the rows of all. */
-static void rows_take(struct session *s, bool own)
+static void rows_take(struct session *s, struct rows *rows)
 {
-	if (own && s->rows == NULL) {
-		s->rows = rows_open(s->conf, &s->share->stop);
-		s->failed |= s->rows == NULL;
-	} else if (!own) {
-		rows_close(s->rows);
-		s->rows = NULL;
-	}
+	rows_close(s->rows);
+	s->rows = rows;
 }
 
 /* ---- A transaction ---- */
@@ -200,7 +155,7 @@ static bool keep_ledgers(struct session *s)
 {
 	bool ok = true;
 
-	for (const struct partition *p = s->partitions; ok && p != NULL; p = p->next)
+	for (struct partition *p = s->partitions; ok && p != NULL; p = p->next)
 		ok = ledger_topic_keep(&s->txn, p->id, &p->book, &s->ledger_records);
 	return ok;
 }
@@ -359,20 +314,27 @@ static void settle(struct session *s, int64_t to_ms)
 	s->from_ms = to_ms;
 }
 
+static void retire(struct session *s, int64_t now_ms)
+{
+	uint64_t before = (uint64_t)(now_ms - (int64_t)RETIRE_DAYS * 24 * 3600 * 1000)
+			  << HLC_MS_SHIFT;
+
+	for (struct partition *p = s->partitions; !s->failed && p != NULL; p = p->next)
+		if (book_retire(&p->book, RETIRE_KEYS, before) != KOVA_OK)
+			fail(s, "processes that are over can't be retired", "out of memory");
+}
+
 /* False: what was to be committed is still to be. */
 static bool commit(struct session *s, bool whole)
 {
 	enum txn_result result;
 	int64_t to_ms = (int64_t)(clock_read().wall_us / 1000);
-	uint64_t before = (uint64_t)(to_ms - (int64_t)RETIRE_DAYS * 24 * 3600 * 1000)
-			  << HLC_MS_SHIFT;
 
 	if (s->n_partitions == 0 || s->failed)
 		return true;
 	if (whole)
-		for (struct partition *p = s->partitions; p != NULL; p = p->next)
-			book_retire(&p->book, RETIRE_SLOTS, before);
-	result = transact(s, whole, to_ms);
+		retire(s, to_ms);
+	result = s->failed ? TXN_FAILED : transact(s, whole, to_ms);
 	if (result != TXN_COMMITTED) {
 		s->numbers.refused++;
 		s->failed = s->failed || result == TXN_FAILED || ++s->n_aborted > ABORTED_MAX;
@@ -383,6 +345,8 @@ static bool commit(struct session *s, bool whole)
 		settle(s, to_ms);
 		publish_shares(s);
 	}
+	if (s->ledger_records > MANY_LEDGERS)
+		malloc_trim(0);
 	s->numbers.rows += s->n_rows;
 	s->numbers.ledger_records += s->ledger_records;
 	s->numbers.grants += s->grants;
@@ -401,48 +365,76 @@ static bool incremental(struct session *s, rd_kafka_error_t *error)
 	return false;
 }
 
-/*
- * The offsets first, then the ledger: what is committed between the two is then read twice, which changes nothing. The other way
- * it would be missing.
- */
+/* To librdkafka they are assigned when what was kept of them is known: it would begin to read. */
 static void on_assigned(struct session *s, rd_kafka_topic_partition_list_t *list)
 {
-	uint64_t begun_us = clock_read().boot_us;
+	rd_kafka_topic_partition_list_t *none = rd_kafka_topic_partition_list_new(0);
 
-	s->numbers.taking_over = (uint64_t)list->cnt;
-	publish_numbers(s);
-	if (list->cnt > 0 && !s->failed && ledger_topic_ensure(s->consumer) &&
-	    rows_ensure(s->consumer) && history_topic_ensure(s->consumer) &&
-	    compacted_ensure(s->consumer, SHARE_GRANTS_TOPIC,
-			     compacted_partitions(s->consumer, USAGE_TOPIC)) &&
-	    group_offsets_find(s->consumer, list, &s->share->stop))
-		for (int i = 0; i < list->cnt && !s->failed; i++)
-			partition_add(s, list->elems[i].partition, list->elems[i].offset);
-	else if (list->cnt > 0)
-		s->failed = true;
-	s->n_usage = compacted_partitions(s->consumer, USAGE_TOPIC);
-	if (!s->failed)
-		rows_take(s, partition_find(s, ROWS_PARTITION) != NULL);
-	if (incremental(s, rd_kafka_incremental_assign(s->consumer, list)) && !s->failed) {
+	take_over_add(&s->take_over, list);
+	incremental(s, rd_kafka_incremental_assign(s->consumer, none));
+	rd_kafka_topic_partition_list_destroy(none);
+	if (take_over_count(&s->take_over) == 0)
 		s->numbers.joined = true;
-		s->numbers.take_over_us = clock_read().boot_us - begun_us;
-	}
-	s->numbers.taking_over = 0;
 	publish_numbers(s);
+}
+
+/* What was on its way is here: from now on it is read, by the offsets that belong to it. */
+static void on_taken(struct session *s, struct taken *taken)
+{
+	rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
+
+	s->n_usage = taken->n_usage;
+	s->numbers.take_over_us = taken->took_us;
+	while (taken->partitions != NULL) {
+		struct partition *p = taken->partitions;
+
+		taken->partitions = p->next;
+		p->next = s->partitions;
+		s->partitions = p;
+		s->n_partitions++;
+		rd_kafka_topic_partition_list_add(list, USAGE_TOPIC, p->id)->offset = p->offset;
+	}
+	if (taken->rows != NULL)
+		rows_take(s, taken->rows);
+	if (incremental(s, rd_kafka_incremental_assign(s->consumer, list)))
+		s->numbers.joined = true;
+	rd_kafka_topic_partition_list_destroy(list);
+	publish_numbers(s);
+}
+
+static void follow_take_over(struct session *s)
+{
+	struct taken taken;
+	enum take_over_state state = take_over_step(&s->take_over, &taken);
+
+	if (state == TAKE_OVER_DONE)
+		on_taken(s, &taken);
+	else if (state == TAKE_OVER_FAILED)
+		s->failed = true;
 }
 
 static void on_revoked(struct session *s, rd_kafka_topic_partition_list_t *list)
 {
+	rd_kafka_topic_partition_list_t *had = rd_kafka_topic_partition_list_new(list->cnt);
+
 	if (rd_kafka_assignment_lost(s->consumer))
 		log_event(
 			LOG_WARN, "partitions_lost",
 			"the group went on without this one: what was not committed is forgotten");
 	else
 		commit(s, true);
-	for (int i = 0; i < list->cnt; i++)
-		partition_drop(s, list->elems[i].partition);
-	rows_take(s, partition_find(s, ROWS_PARTITION) != NULL && !s->failed);
-	incremental(s, rd_kafka_incremental_unassign(s->consumer, list));
+	for (int i = 0; i < list->cnt; i++) {
+		int32_t id = list->elems[i].partition;
+
+		if (take_over_remove(&s->take_over, id))
+			continue;
+		partition_drop(s, id);
+		rd_kafka_topic_partition_list_add(had, USAGE_TOPIC, id);
+	}
+	if (partition_find(s, ROWS_PARTITION) == NULL || s->failed)
+		rows_take(s, NULL);
+	incremental(s, rd_kafka_incremental_unassign(s->consumer, had));
+	rd_kafka_topic_partition_list_destroy(had);
 	publish_numbers(s);
 }
 
@@ -583,8 +575,8 @@ static bool is_current(const struct session *s, const struct partition *p)
 }
 
 /* The partition of a root's records: agents leave the choice to librdkafka. */
-static const struct partition *partition_of_root(const struct session *s, struct slice policy,
-						 struct slice root)
+static struct partition *partition_of_root(const struct session *s, struct slice policy,
+					   struct slice root)
 {
 	char key[NAME_BYTES_MAX + 1 + BOOK_ROOT_MAX];
 
@@ -616,7 +608,8 @@ static bool is_global(struct session *s, struct slice policy)
 static void look_up(struct drift_query *q, void *data)
 {
 	struct session *s = data;
-	const struct partition *p = partition_of_root(s, q->policy, q->root);
+	struct usage_counts used;
+	struct partition *p = partition_of_root(s, q->policy, q->root);
 
 	if (p == NULL) {
 		q->answer = DRIFT_NOT_OURS;
@@ -624,35 +617,13 @@ static void look_up(struct drift_query *q, void *data)
 	}
 	q->answer = is_current(s, p) ? DRIFT_OURS : DRIFT_LATER;
 	q->apart = is_global(s, q->policy);
-	q->kafka = book_used(&p->book, q->policy, q->root, q->apart ? q->region : NULL).admitted;
+	if (book_used(&p->book, q->policy, q->root, q->apart ? q->region : NULL, &used) == KOVA_OK)
+		q->kafka = used.admitted;
+	else
+		q->answer = DRIFT_LATER;
 }
 
 /* ---- Beginning and ending ---- */
-
-static void prepare(rd_kafka_conf_t *c, void *data)
-{
-	rd_kafka_conf_set_rebalance_cb(c, on_rebalance);
-	rd_kafka_conf_set_opaque(c, data);
-}
-
-static rd_kafka_t *consumer_new(struct session *s)
-{
-	static const struct client_setting settings[] = {
-		{"group.id", "kova-coordinator"},
-		{"partition.assignment.strategy", "cooperative-sticky"},
-		{"enable.auto.commit", "false"},
-		{"enable.auto.offset.store", "false"},
-		{"auto.offset.reset", "earliest"},
-		{"isolation.level", "read_committed"},
-		{"session.timeout.ms", "10000"},
-		{"topic.metadata.refresh.interval.ms", "5000"},
-		{"log.connection.close", "false"},
-		{"reconnect.backoff.max.ms", "1000"},
-	};
-
-	return client_new(s->conf, RD_KAFKA_CONSUMER, settings,
-			  sizeof settings / sizeof settings[0], prepare, s);
-}
 
 static void join(struct session *s)
 {
@@ -696,7 +667,8 @@ static void begin_anew(struct session *s, bool all)
 {
 	for (struct partition *p = s->partitions; p != NULL; p = p->next)
 		if (all || s->now_us > p->grants.base_us + GRANTER_OLD_US)
-			s->failed = s->failed || !take_over_grants(s, p);
+			s->failed = s->failed ||
+				    !partition_grant_anew(p, s->conf, &s->terms, &s->share->stop);
 }
 
 /* Where global policies have changed, and where it is time. */
@@ -704,6 +676,8 @@ static void follow_conf(struct session *s)
 {
 	struct global_terms terms, was = s->terms;
 
+	if (take_over_count(&s->take_over) > 0)
+		return; /* its thread goes by the terms */
 	begin_anew(s, false);
 	if (s->failed || !conf_is_another(s) || !terms_read(s, &terms))
 		return;
@@ -724,6 +698,7 @@ static void work(struct session *s)
 	s->from_ms = (int64_t)(clock_read().wall_us / 1000);
 	while (!s->failed && !atomic_load(&s->share->stop)) {
 		read_batch(s);
+		follow_take_over(s);
 		drift_watch_answer(s->share->drift, look_up, s);
 		bool whole = uv_hrtime() >= due_ns;
 
@@ -741,6 +716,7 @@ static void work(struct session *s)
 
 static void leave(struct session *s)
 {
+	take_over_stop(&s->take_over);
 	if (s->failed)
 		txn_abort(&s->txn);
 	if (s->consumer != NULL) {
@@ -752,7 +728,7 @@ static void leave(struct session *s)
 	txn_close(&s->txn);
 	while (s->partitions != NULL)
 		partition_drop(s, s->partitions->id);
-	rows_take(s, false);
+	rows_take(s, NULL);
 	buf_release(&s->weights);
 	s->numbers.joined = false;
 	s->numbers.failures += s->failed;
@@ -765,8 +741,9 @@ static void begin(struct session *s)
 	s->failed = !terms_read(s, &s->terms) || !txn_open(&s->txn, s->conf, &s->share->stop);
 	if (s->failed)
 		return;
-	s->consumer = consumer_new(s);
+	s->consumer = group_consumer_new(s->conf, on_rebalance, s);
 	s->failed = s->consumer == NULL;
+	take_over_init(&s->take_over, s->conf, &s->terms, s->consumer);
 	if (!s->failed)
 		join(s);
 }

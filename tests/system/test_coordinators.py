@@ -1,5 +1,6 @@
 """Several coordinators share the partitions: one that dies or sleeps is replaced, and nothing is counted twice."""
 # Mostly waits.
+import contextlib
 import signal
 import socket
 import struct
@@ -93,16 +94,36 @@ class Several(coordinator.Case):
             self.wait_exact()
         self.assertEqual(self.publishers(daemons), daemons)
 
-    def test_one_of_two_is_killed(self):
+    @contextlib.contextmanager
+    def open_transaction(self):
+        """Behind it, in any partition, what was kept can't be read."""
+        blocker = self.broker.transactions("blocker")
+        try:
+            blocker.begin()
+            for i in range(50):
+                blocker.produce(coordinator.LEDGER, b"key %d" % i, b"it is never committed", {})
+            blocker.flush()
+            yield
+            blocker.abort()
+        finally:
+            blocker.close()
+
+    def test_one_of_two_is_killed_and_until_it_is_replaced_the_other_goes_on(self):
         agent = self.start(self.redis, node="n", report="100ms")
-        first = self.coordinate("a").wait_partitions(4)
-        second = self.coordinate("b").wait_partitions(2)
+        first = self.coordinate("a", session_timeout="6s").wait_partitions(4)
+        second = self.coordinate("b", session_timeout="6s").wait_partitions(2)
         first.wait_partitions(2)
         for _ in range(5):
             self.use(agent)
             time.sleep(0.2)
-        first.kill()
-        self.use(agent)
+        with self.open_transaction():
+            first.kill()
+            self.use(agent)
+            harness.wait_for(lambda: second.http("/readyz").json()["taking_over"] == 2, "a take-over", 60)
+            before = second.metric("kova_coordinator_transactions_total")
+            self.use(agent)
+            harness.wait_for(lambda: second.metric("kova_coordinator_transactions_total") >= before + 5, "transactions")
+            self.assertEqual(second.http("/readyz").json()["taking_over"], 2)
         second.wait_partitions(4)
         self.use(agent)
         self.wait_exact()

@@ -75,9 +75,10 @@ Test(granter, each_quota_is_shared_by_itself)
 {
 	struct global_terms t = terms_new(2);
 	struct given got = {.most = 64};
+	struct keys keys = {0};
 	struct granter g;
 
-	cr_assert_eq(granter_init(&g, &t, 5, 1), KOVA_OK);
+	cr_assert_eq(granter_init(&g, &t, &keys, 5, 1), KOVA_OK);
 	cr_assert_eq(report(&g, quota("eu", "p0", "a"), 1, 2000, SECOND), KOVA_OK);
 	cr_assert_eq(report(&g, quota("us", "p0", "b"), 1, 2000, SECOND), KOVA_OK);
 	cr_assert_eq(report(&g, quota("us", "p1", "a"), 1, 2000, SECOND), KOVA_OK);
@@ -93,6 +94,7 @@ Test(granter, each_quota_is_shared_by_itself)
 	cr_assert(granter_decide(&g, 9 * SECOND, give, &got));
 	cr_expect_eq(got.n, 3, "nothing is new");
 	granter_release(&g);
+	keys_release(&keys);
 	global_terms_release(&t);
 }
 
@@ -100,10 +102,11 @@ Test(granter, a_thousand_quotas_are_found_again)
 {
 	struct global_terms t = terms_new(3);
 	struct given got = {.most = 1};
+	struct keys keys = {0};
 	struct granter g;
 	char root[16], policy[8];
 
-	cr_assert_eq(granter_init(&g, &t, 5, 1), KOVA_OK);
+	cr_assert_eq(granter_init(&g, &t, &keys, 5, 1), KOVA_OK);
 	for (unsigned round = 1; round <= 2; round++)
 		for (unsigned i = 0; i < 3000; i++) {
 			snprintf(root, sizeof root, "r%u", i / 3);
@@ -114,6 +117,7 @@ Test(granter, a_thousand_quotas_are_found_again)
 	cr_expect_eq(g.n_quotas, 3000);
 	cr_expect_not(granter_decide(&g, SECOND, give, &got), "that was enough");
 	granter_release(&g);
+	keys_release(&keys);
 	global_terms_release(&t);
 }
 
@@ -136,9 +140,10 @@ Test(granter, who_takes_over_counts_what_was_granted)
 	const struct share_grant first = before(300), newest = before(700);
 	const struct share_quota eu = quota("eu", "p0", "a"), other = quota("eu", "q", "a");
 	struct given got = {.most = 64};
+	struct keys keys = {0};
 	struct granter g;
 
-	cr_assert_eq(granter_init(&g, &t, 5, 1), KOVA_OK);
+	cr_assert_eq(granter_init(&g, &t, &keys, 5, 1), KOVA_OK);
 	cr_assert_eq(granter_restore(&g, &eu, &first, SECOND), KOVA_OK);
 	cr_assert_eq(granter_restore(&g, &eu, &newest, SECOND), KOVA_OK);
 	cr_expect_eq(granter_restore(&g, &other, &newest, SECOND), KOVA_ENOTFOUND);
@@ -147,6 +152,7 @@ Test(granter, who_takes_over_counts_what_was_granted)
 	cr_assert_eq(got.n, 1);
 	cr_expect_eq(got.grant[0].grant.parts, 300);
 	granter_release(&g);
+	keys_release(&keys);
 	global_terms_release(&t);
 }
 
@@ -156,9 +162,10 @@ Test(granter, what_a_region_has_that_is_none_any_more_is_waited_for)
 	const struct share_grant grant = before(700);
 	const struct share_quota gone = quota("gone", "p0", "a");
 	struct given got = {.most = 64};
+	struct keys keys = {0};
 	struct granter g;
 
-	cr_assert_eq(granter_init(&g, &t, 5, 1), KOVA_OK);
+	cr_assert_eq(granter_init(&g, &t, &keys, 5, 1), KOVA_OK);
 	cr_assert_eq(granter_restore(&g, &gone, &grant, SECOND), KOVA_OK);
 	cr_assert_eq(report(&g, quota("us", "p0", "b"), 1, 2000, SECOND), KOVA_OK);
 	cr_assert(granter_decide(&g, 6 * SECOND, give, &got));
@@ -168,7 +175,7 @@ Test(granter, what_a_region_has_that_is_none_any_more_is_waited_for)
 	granter_release(&g);
 	strcpy(t.region[1].name, "gone");
 	t.region[1].is_dead = true;
-	cr_assert_eq(granter_init(&g, &t, 6, 1), KOVA_OK);
+	cr_assert_eq(granter_init(&g, &t, &keys, 6, 1), KOVA_OK);
 	cr_assert_eq(granter_restore(&g, &gone, &grant, SECOND), KOVA_OK);
 	cr_expect_eq(report(&g, gone, 2, 2000, SECOND), KOVA_ENOTFOUND);
 	cr_assert_eq(report(&g, quota("eu", "p0", "a"), 1, 2000, SECOND), KOVA_OK);
@@ -176,6 +183,7 @@ Test(granter, what_a_region_has_that_is_none_any_more_is_waited_for)
 	cr_assert_eq(got.n, 2);
 	cr_expect_eq(got.grant[1].grant.parts, 900, "the operator's word: it has nothing");
 	granter_release(&g);
+	keys_release(&keys);
 	global_terms_release(&t);
 }
 
@@ -196,9 +204,10 @@ Test(granter, what_is_idle_is_given_up_with_its_records_and_numbers_go_on)
 	struct given got = {.most = 64}, gone = {.most = 64};
 	struct share_report r = {.clock = 1, .t0_us = 9, .whole = 1000, .demand = 500, .seq = 7};
 	char root[8];
+	struct keys keys = {0};
 	struct granter g;
 
-	cr_assert_eq(granter_init(&g, &t, 5, 1), KOVA_OK);
+	cr_assert_eq(granter_init(&g, &t, &keys, 5, 1), KOVA_OK);
 	for (unsigned i = 0; i < QUOTAS; i++) {
 		snprintf(root, sizeof root, "r%u", i);
 		cr_assert_eq(report(&g, quota("eu", "p0", root), 1, 500, SECOND), KOVA_OK);
@@ -227,6 +236,7 @@ Test(granter, what_is_idle_is_given_up_with_its_records_and_numbers_go_on)
 	cr_assert(granter_decide(&g, later, give, &got));
 	cr_expect_eq(given_to(&got, "p0/r4/eu")->seq, 8);
 	granter_release(&g);
+	keys_release(&keys);
 	global_terms_release(&t);
 }
 
@@ -237,10 +247,11 @@ Test(granter, times_are_of_the_ownership_and_promises_echo_the_record)
 	struct given got = {.most = 64};
 	struct share_report lends = {
 		.clock = 1, .t0_us = 5, .whole = 1000, .floors = 1, .lent = 100};
+	struct keys keys = {0};
 	struct granter g;
 
 	t.policies[0].terms.lend_us = 30 * SECOND;
-	cr_assert_eq(granter_init(&g, &t, 5, base), KOVA_OK);
+	cr_assert_eq(granter_init(&g, &t, &keys, 5, base), KOVA_OK);
 	cr_assert_eq(report(&g, quota("us", "p0", "a"), 1, 0, base + SECOND), KOVA_OK);
 	cr_assert(granter_decide(&g, base + SECOND, give, &got));
 	cr_assert_eq(got.n, 1);
@@ -255,5 +266,6 @@ Test(granter, times_are_of_the_ownership_and_promises_echo_the_record)
 	cr_assert(granter_decide(&g, base + 2 * SECOND, give, &got));
 	cr_expect_eq(given_to(&got, "p0/a/eu")->parts, 1000);
 	granter_release(&g);
+	keys_release(&keys);
 	global_terms_release(&t);
 }

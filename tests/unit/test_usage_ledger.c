@@ -12,25 +12,53 @@ static struct usage_record record(const char *agent, uint64_t epoch, uint64_t wi
 	return (struct usage_record){slice_of(agent), epoch, window, window, {admitted, 0, 0}};
 }
 
-static uint64_t read_of(struct usage_ledger *l, struct usage_record r)
+/* A ledger, and how it is kept. */
+struct kept {
+	struct usage_ledger ledger;
+	struct intern processes;
+	struct buf bytes;
+};
+
+/* As bytes, and from them again. */
+static void keep(struct kept *k)
 {
-	cr_assert_eq(usage_ledger_read(l, &r), KOVA_OK);
-	return usage_ledger_total(l).admitted;
+	struct buf again = {0};
+
+	buf_clear(&k->bytes);
+	cr_assert_eq(usage_ledger_pack(&k->ledger, &k->bytes), KOVA_OK);
+	cr_assert_eq(usage_ledger_unpack(&k->ledger, buf_slice(&k->bytes)), KOVA_OK);
+	cr_assert_eq(usage_ledger_pack(&k->ledger, &again), KOVA_OK);
+	cr_assert(slice_equal(buf_slice(&again), buf_slice(&k->bytes)));
+	buf_release(&again);
+}
+
+static void release(struct kept *k)
+{
+	usage_ledger_release(&k->ledger);
+	intern_release(&k->processes);
+	buf_release(&k->bytes);
+}
+
+static uint64_t read_of(struct kept *k, struct usage_record r)
+{
+	cr_assert_eq(usage_ledger_read(&k->ledger, &k->processes, &r), KOVA_OK);
+	keep(k);
+	return usage_ledger_total(&k->ledger).admitted;
 }
 
 Test(usage_ledger, a_counter_is_its_maximum)
 {
-	struct usage_ledger l = {0};
+	struct kept l = {0};
 
 	cr_expect_eq(read_of(&l, record("a", 1, 10, 5)), 5);
 	cr_expect_eq(read_of(&l, record("a", 1, 10, 8)), 8);
 	cr_expect_eq(read_of(&l, record("a", 1, 10, 5)), 8);
-	usage_ledger_release(&l);
+	release(&l);
 }
 
 Test(usage_ledger, counters_add_up)
 {
-	struct usage_ledger l = {0};
+	struct kept l = {0};
 
 	read_of(&l, record("a", 1, 10, 5));
 	cr_expect_eq(read_of(&l, record("a", 1, 11, 2)), 7, "a later window");
@@ -38,25 +66,54 @@ Test(usage_ledger, counters_add_up)
 	cr_expect_eq(read_of(&l, record("a", 2, 1, 3)), 10, "a restart");
 	cr_expect_eq(read_of(&l, record("a", 1, 11, 4)), 12, "the process before still counts");
 	cr_expect_eq(read_of(&l, record("b", 1, 10, 1)), 13);
-	usage_ledger_release(&l);
+	release(&l);
 }
 
 Test(usage_ledger, what_is_forgotten_stays_in_the_sum)
 {
-	struct usage_ledger l = {0};
+	struct kept l = {0};
 
 	read_of(&l, record("a", 1, 10, 5));
 	read_of(&l, record("b", 1, 11, 7));
 	read_of(&l, record("a", 2, 20, 1));
-	cr_expect_not(usage_ledger_forget(&l, 10), "it may be read again");
-	cr_expect(usage_ledger_forget(&l, 20));
-	cr_expect_eq(l.n, 2, "b may only be idle");
-	for (size_t i = 0; i < l.n; i++)
-		cr_expect(slice_equal(usage_ledger_agent(&l, i).agent, SLICE("b")) ||
-			  usage_ledger_agent(&l, i).epoch == 2);
-	cr_expect_eq(usage_ledger_total(&l).admitted, 13);
+	cr_expect_not(usage_ledger_forget(&l.ledger, &l.processes, 10), "it may be read again");
+	cr_expect(usage_ledger_forget(&l.ledger, &l.processes, 20));
+	cr_expect_eq(l.ledger.n, 2, "b may only be idle");
+	for (size_t i = 0; i < l.ledger.n; i++) {
+		const struct usage_record r = usage_ledger_agent(&l.ledger, &l.processes, i);
+
+		cr_expect(slice_equal(r.agent, SLICE("b")) || r.epoch == 2);
+	}
+	cr_expect_eq(usage_ledger_total(&l.ledger).admitted, 13);
 	cr_expect_eq(read_of(&l, record("b", 1, 11, 9)), 15);
-	usage_ledger_release(&l);
+	release(&l);
+}
+
+Test(usage_ledger, every_number_is_kept_whole)
+{
+	const uint64_t odd[] = {0, 1, 127, 128, UINT64_C(1) << 62, UINT64_MAX};
+	struct kept l = {0};
+
+	for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++) {
+		const struct usage_record r = {
+			SLICE("a"), i, odd[i], odd[5 - i], {odd[i], odd[5 - i], odd[i] / 3}};
+
+		cr_assert_eq(usage_ledger_read(&l.ledger, &l.processes, &r), KOVA_OK);
+		keep(&l);
+		const struct usage_record is = usage_ledger_agent(&l.ledger, &l.processes, i);
+
+		cr_expect(slice_equal(is.agent, r.agent));
+		cr_expect_eq(is.epoch, i);
+		cr_expect_eq(is.window, odd[i]);
+		cr_expect_eq(is.hlc, odd[5 - i]);
+		cr_expect_eq(is.counts.admitted, odd[i]);
+		cr_expect_eq(is.counts.refused, odd[5 - i]);
+		cr_expect_eq(is.counts.waited, odd[i] / 3);
+	}
+	usage_ledger_clear(&l.ledger, &l.processes);
+	cr_expect_eq(usage_ledger_total(&l.ledger).admitted, 0);
+	cr_expect_eq(intern_find(&l.processes, SLICE("\0\0\0\0\0\0\0\0a")), UINT32_MAX);
+	release(&l);
 }
 
 /* ---- Agents that count, restart and give counters up; a reader that begins again and again ---- */
@@ -121,7 +178,7 @@ Test(usage_ledger, redelivery_changes_nothing)
 
 	for (uint64_t seed = 1; seed <= 300; seed++) {
 		struct dice d = {seed};
-		struct usage_ledger l = {0};
+		struct kept l = {0};
 		struct usage_counts total;
 		unsigned rewinds = REWINDS;
 
@@ -132,12 +189,12 @@ Test(usage_ledger, redelivery_changes_nothing)
 				rewinds--;
 			}
 			if (dice_below(&d, 3) > 0 || !is_repeated(&t, i))
-				cr_assert_eq(usage_ledger_read(&l, &t.records[i]), KOVA_OK);
+				read_of(&l, t.records[i]);
 		}
-		total = usage_ledger_total(&l);
+		total = usage_ledger_total(&l.ledger);
 		cr_assert_eq(total.admitted, t.truth.admitted, "seed %lu", seed);
 		cr_assert_eq(total.refused, t.truth.refused, "seed %lu", seed);
 		cr_assert_eq(total.waited, t.truth.waited, "seed %lu", seed);
-		usage_ledger_release(&l);
+		release(&l);
 	}
 }
