@@ -26,11 +26,11 @@ void coord_event(struct coord_events *e, const char *event, const char *node, co
 
 	rfc3339_write((int64_t)now_ms, at);
 	pthread_mutex_lock(&e->lock);
-	buf_printf(
-		&text,
-		"{\"event\":\"%s\",\"at\":\"%s\",\"node\":\"%s\",\"region\":\"%s\",\"hlc\":%" PRIu64
-		",%.*s}\n",
-		event, at, node, region, hlc_now(&e->hlc, now_ms), (int)rest.len, rest.ptr);
+	buf_printf(&text, "{\"event\":\"%s\",\"at\":\"%s\",\"node\":\"%s\",", event, at, node);
+	if (region != NULL)
+		buf_printf(&text, "\"region\":\"%s\",", region);
+	buf_printf(&text, "\"hlc\":%" PRIu64 ",%.*s}\n", hlc_now(&e->hlc, now_ms), (int)rest.len,
+		   rest.ptr);
 	if (e->n < COORD_EVENTS_MAX && !buf_failed(&text) &&
 	    buf_reserve(&e->waiting, text.len) != NULL) {
 		buf_add_slice(&e->waiting, buf_slice(&text));

@@ -26,7 +26,8 @@ void coord_events_init(struct coord_events *e);
 void coord_events_release(struct coord_events *e);
 
 /*
- * Any thread. `region`: a name; `rest`: further members of the event's object, as `"policy":"p","kafka":1`.
+ * Any thread. `region`: a name; NULL: the event is of none, for a coordinator is in none. `rest`: further members of the event's object,
+ * as `"policy":"p","kafka":1`.
  */
 void coord_event(struct coord_events *e, const char *event, const char *node, const char *region,
 		 struct slice rest);

@@ -15,6 +15,7 @@
 #include "io/share_codec.h"
 #include "io/state_dir.h"
 #include "share.h"
+#include "write_fields.h"
 
 struct coord_gossip {
 	uv_loop_t *loop;
@@ -22,6 +23,8 @@ struct coord_gossip {
 	struct gossip_service *service;
 	void (*in_force)(void *data);
 	void *data;
+	struct coord_events *events;
+	const char *node;
 	bool reloading;
 	json_t *again; /* policies of a file that was read meanwhile; NULL: none */
 };
@@ -49,12 +52,22 @@ static void on_taken(void *data)
 	(void)data;
 }
 
-/* The log has it. */
+/* `fields` is taken. Out of memory: there will be others. */
 static void on_event(void *data, const char *name, json_t *fields)
 {
-	(void)data;
-	(void)name;
+	struct coord_gossip *g = data;
+	char *text = fields != NULL ? json_dumps(fields, JSON_COMPACT) : NULL;
+
+	if (text != NULL) /* without its braces */
+		coord_event(g->events, name, g->node, NULL,
+			    (struct slice){text + 1, strlen(text) - 2});
+	free(text);
 	json_decref(fields);
+}
+
+static void on_write(const struct control_write *w, void *data)
+{
+	on_event(data, "config_changed", write_fields(w));
 }
 
 /* ---- Life ---- */
@@ -94,8 +107,8 @@ static bool start(struct coord_gossip *g, const struct coord_conf *conf, struct 
 }
 
 struct coord_gossip *coord_gossip_start(uv_loop_t *loop, const struct coord_conf *conf,
-					void (*in_force)(void *data), void *data,
-					struct buf *ret_error)
+					struct coord_events *events, void (*in_force)(void *data),
+					void *data, struct buf *ret_error)
 {
 	struct coord_gossip *g = calloc(1, sizeof *g);
 
@@ -104,6 +117,8 @@ struct coord_gossip *coord_gossip_start(uv_loop_t *loop, const struct coord_conf
 		return NULL;
 	}
 	g->loop = loop;
+	g->events = events;
+	g->node = conf->node;
 	g->in_force = in_force;
 	g->data = data;
 	if (!start(g, conf, ret_error)) {
@@ -113,6 +128,7 @@ struct coord_gossip *coord_gossip_start(uv_loop_t *loop, const struct coord_conf
 	}
 	control_on_change(g->control, on_change, g);
 	control_on_written(g->control, on_written, g);
+	control_on_write(g->control, on_write, g);
 	log_event(LOG_INFO, "listening", "ready for other nodes",
 		  LOG_TEXT_FIELD("protocol", "gossip"),
 		  LOG_TEXT_FIELD("address", gossip_service_address(g->service)));

@@ -12,16 +12,17 @@
 #include "core/bytes.h"
 
 struct coord_conf;
+struct coord_events;
 struct coord_gossip;
 struct coord_share;
 
 /*
- * `conf` has gossip; its policies are a file's. `in_force` is called whenever other policies than before may be in force, not
+ * `conf`, which outlives it, has gossip; its policies are a file's. What is changed here, and who comes and goes, goes to `events`. `in_force` is called whenever other policies than before may be in force, not
  * before the loop runs. NULL: ret_error says why.
  */
 struct coord_gossip *coord_gossip_start(uv_loop_t *loop, const struct coord_conf *conf,
-					void (*in_force)(void *data), void *data,
-					struct buf *ret_error);
+					struct coord_events *events, void (*in_force)(void *data),
+					void *data, struct buf *ret_error);
 /* Says farewell; no publisher comes any more. NULL is nothing. */
 void coord_gossip_close(struct coord_gossip *g);
 

@@ -77,6 +77,7 @@ static void warn_of_restart(const struct coord_conf *was, const struct coord_con
 	} parts[] = {{"node", !same(was->node, is->node)},
 		     {"http", !same(was->http, is->http)},
 		     {"rollup", was->rollup_ms != is->rollup_ms},
+		     {"session_timeout", was->session_ms != is->session_ms},
 		     {"kafka", !same(was->kafka.bootstrap, is->kafka.bootstrap)},
 		     {"gossip.listen", !same(was->gossip.listen, is->gossip.listen)},
 		     {"gossip.advertise", !same(was->gossip.advertise, is->gossip.advertise)},
@@ -187,7 +188,8 @@ static kova_status start_gossip(struct coordinator *c)
 
 	if (c->conf->gossip.listen == NULL)
 		return KOVA_OK;
-	c->share.gossip = coord_gossip_start(&c->loop, c->conf, on_agreed, c, &error);
+	c->share.gossip =
+		coord_gossip_start(&c->loop, c->conf, &c->share.events, on_agreed, c, &error);
 	if (c->share.gossip != NULL)
 		use_agreed(c, c->conf);
 	else

@@ -6,6 +6,7 @@
 #include "control/catalogue.h"
 #include "control/control.h"
 #include "events.h"
+#include "write_fields.h"
 
 /* {"local": 3, "deny": 1}: how many policies do what without their store. */
 static json_t *policy_actions(const struct agent *a)
@@ -40,30 +41,7 @@ void event_breaker(struct agent *a, const char *event, const char *policy)
 		event_publish(a, event, json_pack("{s:s}", "policy", policy));
 }
 
-/* null for one that is not there. */
-static json_t *item_of(struct slice text)
-{
-	json_t *item = text.len > 0 ? json_loadb(text.ptr, text.len, 0, NULL) : NULL;
-
-	return item != NULL ? item : json_null();
-}
-
-static void set_text(json_t *fields, const char *name, struct slice text)
-{
-	json_t *value = text.len > 0 ? json_stringn(text.ptr, text.len) : NULL;
-
-	if (value != NULL) /* else there is none, or it is no UTF-8 */
-		json_object_set_new(fields, name, value);
-}
-
 void event_config(const struct control_write *w, void *agent)
 {
-	json_t *fields = json_pack("{s:s, s:o, s:o}", "kind", w->kind, "before", item_of(w->before),
-				   "after", item_of(w->after));
-
-	set_text(fields, "name", w->policy);
-	if (w->member != NULL)
-		set_text(fields, w->member, w->key);
-	set_text(fields, "who", w->who);
-	event_publish(agent, "config_changed", fields);
+	event_publish(agent, "config_changed", write_fields(w));
 }

@@ -59,9 +59,11 @@ static void node_start(struct node *n, uv_loop_t *loop, const char *name, const 
 	cr_assert_eq(coord_conf_load(path, &n->conf, &errors), KOVA_OK, "%.*s", (int)errors.len,
 		     errors.ptr);
 	cr_assert_eq(mailbox_open(&n->share.box, loop), 0);
+	coord_events_init(&n->share.events);
 	/* Where the port of UDP is free that of TCP may not be. */
 	for (int tries = 0; tries < 10 && n->share.gossip == NULL; tries++)
-		n->share.gossip = coord_gossip_start(loop, &n->conf, on_change, n, &errors);
+		n->share.gossip =
+			coord_gossip_start(loop, &n->conf, &n->share.events, on_change, n, &errors);
 	cr_assert_not_null(n->share.gossip, "%.*s", (int)errors.len, errors.ptr);
 }
 
@@ -69,6 +71,14 @@ static void node_stop(struct node *n)
 {
 	coord_gossip_close(n->share.gossip);
 	mailbox_close(&n->share.box, NULL, NULL);
+}
+
+/* On the way to kova.events.v1. */
+static bool has_told(struct node *n, const char *what)
+{
+	const struct slice told = buf_slice(&n->share.events.waiting);
+
+	return memmem(told.ptr, told.len, what, strlen(what)) != NULL;
 }
 
 /* What the node has on its disk. */
@@ -129,6 +139,11 @@ Test(coord_gossip, what_is_published_is_kept_and_spread)
 	wait_until_kept(&loop, "b", "\"weights\":{\"x\":3,\"y\":5}");
 	cr_expect(a.changes == 1 && b.changes == 1, "%u, %u: each is told once", a.changes,
 		  b.changes);
+	cr_expect(has_told(&a, "\"node\":\"a\",\"hlc\":") && has_told(&a, "\"member\":\"b\"}"));
+	cr_expect(has_told(&b, "\"event\":\"member_joined\"") && has_told(&b, "\"member\":\"a\"}"));
+	cr_expect(has_told(&a, "\"kind\":\"weights\""));
+	cr_expect(has_told(&a, "\"who\":\"coordinator\""));
+	cr_expect_not(has_told(&b, "config_changed"), "it was made elsewhere");
 	node_stop(&a);
 	node_stop(&b);
 	uv_close((uv_handle_t *)&look, NULL);
@@ -136,6 +151,8 @@ Test(coord_gossip, what_is_published_is_kept_and_spread)
 	cr_expect_eq(uv_loop_close(&loop), 0);
 	coord_conf_release(&a.conf);
 	coord_conf_release(&b.conf);
+	coord_events_release(&a.share.events);
+	coord_events_release(&b.share.events);
 }
 
 Test(coord_gossip, without_gossip_nothing_is_published)

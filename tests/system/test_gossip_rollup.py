@@ -1,4 +1,10 @@
 """A coordinator with gossip on a real Kafka: what it goes by is what all nodes have agreed on."""
+import json
+import os
+import signal
+
+import jsonschema
+
 import coordinator
 import harness
 import mesh
@@ -14,7 +20,7 @@ class Rows(coordinator.Case):
                                   "redis": {"mode": "standalone", "url": self.redis.url},
                                   "kafka": {"bootstrap": self.broker.bootstrap, "report": "100ms"}})
         self.assertEqual(put(agent, "p", 10).status, 200)
-        self.coordinate(policies=[{"name": "p", "limit": 7, "per": "1s"}], gossip=gossip[1], state_dir="state")
+        daemon = self.coordinate(policies=[{"name": "p", "limit": 7, "per": "1s"}], gossip=gossip[1], state_dir="state")
         agent.call("KOVA.TAKE", "p", "k")
 
         def said():
@@ -25,6 +31,28 @@ class Rows(coordinator.Case):
         harness.wait_for(lambda: said() == (20, "1m"), "a change on the agent", 30)
         agent.http("DELETE", "/v1/policies/p")
         harness.wait_for(lambda: said() == (None, None), "a policy that is no more", 30)
+        self.check_events(daemon)
+
+    def check_events(self, daemon):
+        """The coordinator publishes what an agent does: who came, what its own file changed."""
+        with open(daemon.config_path, encoding="utf-8") as file:
+            config = json.load(file)
+        daemon.write_config({**config, "policies": [*config["policies"], {"name": "q", "limit": 1, "per": "1s"}]})
+        daemon.send_signal(signal.SIGHUP)
+
+        def events():
+            found = [json.loads(record.value) for record in self.broker.read("kova.events.v1") if record.key == b"c"]
+            return {(event["event"], event.get("name", event.get("member"))): event for event in found}
+        harness.wait_for(lambda: ("config_changed", "q") in events(), "the file's change", 30)
+        told = events()
+        self.assertIn(("member_joined", "n"), told)
+        change = told["config_changed", "q"]
+        self.assertEqual((change["kind"], change["who"], change["before"], change["after"]["limit"]), ("policy", "file", None, 1))
+        with open(os.path.join(harness.SOURCE, "proto", "events.schema.json"), encoding="utf-8") as file:
+            schema = json.load(file)
+        for event in told.values():
+            jsonschema.validate(event, schema)
+            self.assertNotIn("region", event)
 
 
 if __name__ == "__main__":
