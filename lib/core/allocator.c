@@ -203,7 +203,7 @@ uint32_t allocator_excess(const struct allocator *a, const struct allocator_term
 void allocator_init(struct allocator *a, const struct allocator_terms *t)
 {
 	assert(t->n_regions >= 1 && t->n_regions <= ALLOCATOR_REGIONS_MAX);
-	a->confirmed = a->newest = 0;
+	a->confirmed = a->newest = a->wanted = 0;
 	for (unsigned i = 0; i < t->n_regions; i++)
 		a->region[i] = (struct allocator_region){.floor = t->region[i].before};
 }
@@ -358,6 +358,8 @@ void allocator_report(struct allocator *a, const struct allocator_terms *t, uint
 	note_seq(r, t, now_us, &p);
 	r->used = t->kind == SHARE_RATE ? 0 : share_scale_up(p.used, p.whole, t->whole);
 	r->heard = tick_after(now_us);
+	if (p.demand > 0)
+		a->wanted = r->heard;
 	r->answered = false;
 	note_promise(r, t, epoch, &p);
 }
@@ -485,6 +487,11 @@ static struct share_grant record_of(const struct allocator_region *r,
 	};
 }
 
+static bool is_wanted(const struct allocator *a, uint32_t now)
+{
+	return a->wanted > 0 && now <= a->wanted + (uint64_t)tick_after(ALLOCATOR_WANTED_US);
+}
+
 uint32_t allocator_grant(struct allocator *a, const struct allocator_terms *t, uint64_t epoch,
 			 uint64_t now_us, struct share_grant ret_grant[ALLOCATOR_REGIONS_MAX])
 {
@@ -492,6 +499,8 @@ uint32_t allocator_grant(struct allocator *a, const struct allocator_terms *t, u
 	uint32_t target[ALLOCATOR_REGIONS_MAX], given = 0;
 
 	assert(epoch != 0 && now_us > 0 && now_us <= ALLOCATOR_NOW_MAX_US);
+	if (!is_wanted(a, now))
+		return 0;
 	confirm_floors(a, t, now);
 	find_targets(a, t, now, until, target);
 	for (unsigned i = 0; i < t->n_regions; i++) {

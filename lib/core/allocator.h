@@ -17,6 +17,12 @@
 
 enum { ALLOCATOR_REGIONS_MAX = 8, ALLOCATOR_TICK_US = 1 << 12 };
 
+/*
+ * What no region wanted for so long gets no grants any more: else regions that are idle, each of which reports for a while because another one
+ * was granted something, would go on with it for ever.
+ */
+#define ALLOCATOR_WANTED_US (UINT64_C(60) * 1000000)
+
 /* 203 days; an owner that comes near begins anew. */
 #define ALLOCATOR_NOW_MAX_US ((uint64_t)ALLOCATOR_TICK_US * (UINT32_MAX - 1))
 
@@ -80,6 +86,7 @@ struct allocator_region {
 struct allocator {
 	uint32_t confirmed;               /* version of the floors whose rises may be in force */
 	uint32_t newest;                  /* the same, and of owners before */
+	uint32_t wanted;                  /* when some region had demand; 0: none had */
 	struct allocator_region region[]; /* as many as the terms have */
 };
 
@@ -120,7 +127,7 @@ void allocator_report(struct allocator *a, const struct allocator_terms *t, uint
 
 /*
  * Decides which regions get a grant now: those whose report is unanswered, and whose share changes or a third of whose
- * time is over. Each of these counts from now on, committed or not. Sets bit i of the result for region i,
+ * time is over; none, if none had demand for ALLOCATOR_WANTED_US. Each of these counts from now on, committed or not. Sets bit i of the result for region i,
  * whose record is ret_grant[i].
  */
 uint32_t allocator_grant(struct allocator *a, const struct allocator_terms *t, uint64_t epoch,

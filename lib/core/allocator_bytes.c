@@ -88,6 +88,7 @@ size_t allocator_pack(const struct allocator *a, unsigned n_regions, unsigned ch
 
 	for (unsigned i = 0; i < n_regions; i++)
 		at = put_region(at, &a->region[i], &before);
+	at = put_difference(at, a->wanted, &before.heard);
 	return (size_t)(at - to);
 }
 
@@ -138,5 +139,6 @@ void allocator_unpack(struct allocator *ret_a, unsigned n_regions, struct slice 
 	ret_a->newest = take(&at);
 	for (unsigned i = 0; i < n_regions; i++)
 		ret_a->region[i] = take_region(&at, &before);
+	ret_a->wanted = (uint32_t)take_difference(&at, &before.heard);
 	assert(at == end);
 }

@@ -10,7 +10,7 @@
 
 /* What an allocator of n regions takes at most; of a rate that three regions use, about 100 bytes in all. */
 enum { ALLOCATOR_FIELDS = 13 };
-#define ALLOCATOR_PACKED_MAX(n) ((2 + ALLOCATOR_FIELDS * (size_t)(n)) * VARINT_BYTES_MAX)
+#define ALLOCATOR_PACKED_MAX(n) ((3 + ALLOCATOR_FIELDS * (size_t)(n)) * VARINT_BYTES_MAX)
 
 /* `to` has ALLOCATOR_PACKED_MAX(n_regions) bytes. Returns how many were written. */
 size_t allocator_pack(const struct allocator *a, unsigned n_regions, unsigned char *to);

@@ -72,6 +72,7 @@ Test(allocator_bytes, say_all_of_it)
 
 		a->confirmed = (uint32_t)any(&d);
 		a->newest = (uint32_t)any(&d);
+		a->wanted = (uint32_t)any(&d);
 		for (unsigned i = 0; i < n; i++)
 			a->region[i] = any_region(&d);
 		len = allocator_pack(a, n, bytes);
@@ -79,6 +80,7 @@ Test(allocator_bytes, say_all_of_it)
 		allocator_unpack(b, n, (struct slice){(const char *)bytes, len});
 		cr_assert_eq(a->confirmed, b->confirmed);
 		cr_assert_eq(a->newest, b->newest);
+		cr_assert_eq(a->wanted, b->wanted);
 		for (unsigned i = 0; i < n; i++)
 			expect_same(&a->region[i], &b->region[i]);
 	}

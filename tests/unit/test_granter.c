@@ -248,23 +248,81 @@ Test(granter, times_are_of_the_ownership_and_promises_echo_the_record)
 	struct share_report lends = {
 		.clock = 1, .t0_us = 5, .whole = 1000, .floors = 1, .lent = 100};
 	struct keys keys = {0};
+	struct share_grant us;
 	struct granter g;
 
 	t.policies[0].terms.lend_us = 30 * SECOND;
 	cr_assert_eq(granter_init(&g, &t, &keys, 5, base), KOVA_OK);
 	cr_assert_eq(report(&g, quota("us", "p0", "a"), 1, 0, base + SECOND), KOVA_OK);
+	cr_assert_eq(report(&g, quota("eu", "p0", "a"), 1, 10, base + SECOND), KOVA_OK);
 	cr_assert(granter_decide(&g, base + SECOND, give, &got));
-	cr_assert_eq(got.n, 1);
-	cr_expect_eq(got.grant[0].grant.c0_us, base + SECOND);
-	lends.seq = got.grant[0].grant.seq;
+	cr_assert_eq(got.n, 2);
+	us = *given_to(&got, "p0/a/us");
+	cr_expect_eq(us.c0_us, base + SECOND);
+	lends.seq = us.seq;
 	lends.lent_epoch = 5;
-	lends.lent_c0_us = got.grant[0].grant.c0_us;
+	lends.lent_c0_us = us.c0_us;
 	cr_assert_eq(granter_report(&g, &(struct share_quota){SLICE("us"), SLICE("p0"), SLICE("a")},
 				    &lends, base + 2 * SECOND),
 		     KOVA_OK);
-	cr_assert_eq(report(&g, quota("eu", "p0", "a"), 1, 2000, base + 2 * SECOND), KOVA_OK);
+	cr_assert_eq(report(&g, quota("eu", "p0", "a"), 2, 2000, base + 2 * SECOND), KOVA_OK);
 	cr_assert(granter_decide(&g, base + 2 * SECOND, give, &got));
 	cr_expect_eq(given_to(&got, "p0/a/eu")->parts, 1000);
+	granter_release(&g);
+	keys_release(&keys);
+	global_terms_release(&t);
+}
+
+/* Regions as agents are: each reports while it was asked for, or another was granted something, in the last minute. */
+static uint64_t given_last_us[2], asked_last_us;
+
+static bool note_given(const struct share_quota *q, const struct share_grant *grant, void *data)
+{
+	const struct given *now = data;
+
+	(void)grant;
+	given_last_us[slice_equal(q->region, SLICE("us"))] = now->n * SECOND;
+	return true;
+}
+
+static bool reports(unsigned region, uint64_t now_us)
+{
+	uint64_t asked_us = region == 0 ? asked_last_us : 0;
+	uint64_t last_us =
+		asked_us > given_last_us[1 - region] ? asked_us : given_last_us[1 - region];
+
+	return last_us > 0 && now_us <= last_us + 60 * SECOND;
+}
+
+Test(granter, idle_regions_that_follow_each_other_come_to_an_end)
+{
+	static const char *const names[] = {"eu", "us"};
+	struct global_terms t = terms_new(1);
+	struct given now = {0}, gone = {.most = 64};
+	struct keys keys = {0};
+	struct granter g;
+	unsigned heard_last = 0;
+
+	asked_last_us = 100 * SECOND;
+	cr_assert_eq(granter_init(&g, &t, &keys, 5, 1), KOVA_OK);
+	for (now.n = 1; now.n < 1500; now.n++) {
+		uint64_t now_us = now.n * SECOND;
+
+		for (unsigned r = 0; r < 2; r++)
+			if ((r == 0 && now_us <= asked_last_us) || reports(r, now_us)) {
+				uint32_t demand = r == 0 && now_us <= asked_last_us ? 500 : 0;
+
+				cr_assert_eq(report(&g, quota(names[r], "p0", "a"), now_us, demand,
+						    now_us),
+					     KOVA_OK);
+				heard_last = now.n;
+			}
+		cr_assert(granter_decide(&g, now_us, note_given, &now));
+		cr_assert(granter_sweep(&g, now_us, 10, forget, &gone));
+	}
+	cr_expect_eq(heard_last, 100 + 60 + 60, "it was %u", heard_last);
+	cr_expect_eq(g.n_quotas, 0);
+	cr_expect_eq(gone.n, 2, "each had a record");
 	granter_release(&g);
 	keys_release(&keys);
 	global_terms_release(&t);
