@@ -97,7 +97,7 @@ class NothingMissing(harness.Case):
         """Where CI runs every client must be there: a skipped one would not be noticed."""
         if not os.environ.get("CI"):
             self.skipTest("not in CI")
-        for name in ("python", "node", "go"):
+        for name in ("python", "node", "go", "examples_python", "examples_node", "examples_go"):
             self.assertTrue(os.path.exists(os.path.join(CLIENTS, f"{name}.done")), f"scripts/clients: {name}")
         self.assertIsNotNone(shutil.which("redis-benchmark"))
 

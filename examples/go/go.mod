@@ -1,0 +1,3 @@
+module kova-example
+
+go 1.19
