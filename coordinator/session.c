@@ -43,7 +43,7 @@
 enum {
 	BATCH = 2048,
 	POLL_MS = 50,
-	GRANT_NS = 200000000,
+	GRANT_NS = SHARE_ROUND_US * 1000,
 	ABORTED_MAX = 150,    /* one after the other: 30 s */
 	LATE_MS = 2000,       /* a record may come so late */
 	RETIRE_KEYS = 4096,   /* a partition and transaction */

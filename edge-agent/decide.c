@@ -21,6 +21,7 @@
 #include "handover.h"
 #include "io/log.h"
 #include "leases.h"
+#include "quota.h"
 
 enum { EDGE_TRIES = 3 };
 
@@ -317,6 +318,9 @@ static void refused(struct request_state *s, const struct group *g)
 	bool never = g->answer.wait_us < 0;
 
 	give_back(s, 0);
+	if (g->answer.is_untold)
+		quota_untold(s->engine->agent, s->request.pairs[ref->pair].policy,
+			     s->request.pairs[ref->pair].key, ref->cost);
 	if (g->answer.why == SCRIPT_HELD && g->answer.wait_us == SCRIPT_FENCED_US)
 		handover_doubt(s);
 	resolve_answer(a, ref, &g->answer, false);

@@ -150,6 +150,7 @@ static void fill(struct conf_copier *c, const struct edge_fields *f, const json_
 		f->state_dir != NULL ? conf_copy_path(c, f->state_dir) : default_state_dir(c);
 	edge_regions_read(c, f, root, &conf->regions, &conf->redis);
 	kafka_conf_fill(c, &kafka_path, &f->kafka, &conf->kafka);
+	conf->regions.grant_us = conf->kafka.report_ms * 1000 + SHARE_ROUND_US;
 	gossip_section_fill(c, &gossip_path, &f->gossip, json_object_get(root, "gossip") != NULL,
 			    &conf->gossip);
 	conf->redis.max_skew_ms = (uint64_t)f->clock.max_skew;

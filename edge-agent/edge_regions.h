@@ -24,6 +24,8 @@ struct edge_regions {
 	struct region_conf *of;        /* in the bytewise order of their names */
 	struct rendezvous_site *sites; /* likewise */
 	uint64_t version;              /* of `sites` */
+	uint64_t
+		grant_us; /* a share may take so long to follow demand: a report and a round of the coordinator's */
 	size_t n_before;
 	struct rendezvous_site
 		*before[REGIONS_BEFORE_MAX]; /* of earlier versions, each as `sites` */

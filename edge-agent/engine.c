@@ -268,6 +268,11 @@ void engine_report_usage(struct engine *e)
 	usage_report(e->usage);
 }
 
+void engine_may_have_more(struct engine *e, struct slice policy, struct slice root)
+{
+	waiters_wake_root(e->waiters, policy, root);
+}
+
 uint64_t engine_outage_full(const struct engine *e)
 {
 	return e->first == NULL ? outage_full(e->outage) : 0;

@@ -267,6 +267,8 @@ void waiters_refused(struct request_state *s, const struct script_answer *said,
 		     const struct check_ref *by);
 /* Something came back to this key, or (policy NULL) the catalogue changed: try now. */
 void waiters_wake(struct waiters *w, struct slice policy, struct slice key);
+/* There may be more for all keys of a root. */
+void waiters_wake_root(struct waiters *w, struct slice policy, struct slice root);
 /* Fills a refusal for a newcomer who may not wait. */
 void waiters_refusal(const struct request_state *s, struct answer *a);
 /* Ends all of them with REASON_WAIT_TIMEOUT (drain). */

@@ -53,6 +53,9 @@ bool engine_is_idle(const struct engine *e);
  * whose owner is gone. */
 void engine_close(struct engine *e, void (*on_closed)(void *data), void *data);
 
+/* The share of a global quota has grown: those who wait for it ask now. */
+void engine_may_have_more(struct engine *e, struct slice policy, struct slice root);
+
 /* Tells the feed all usage so far. */
 void engine_report_usage(struct engine *e);
 

@@ -4,6 +4,7 @@
  */
 #include "handover.h"
 #include "leases_own.h"
+#include "quota.h"
 
 enum {
 	FAR_WORTH_TRIPS = 3, /* a lease that lasts for less is half over when it comes */
@@ -294,6 +295,9 @@ static void refused(struct leases *w, struct lease_entry *e, const struct script
 {
 	struct lease_rare *rare = e->rare;
 
+	if (answer->is_untold)
+		quota_untold(w->engine->agent, lease_entry_policy(e), lease_entry_key(e),
+			     rare->cost);
 	if (rare->dropped)
 		return;
 	lease_refusal_hear(&rare->refusal, rare->sent_us, leases_instant(w), rare->cost, answer);

@@ -1,10 +1,25 @@
 #include "quota.h"
 
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent.h"
 #include "core/keyspace.h"
 #include "edge_regions.h"
 #include "engine.h"
+#include "publisher.h"
+#include "quotas.h"
 
 enum { PPM = 1000000, CALENDAR_AHEAD = 4 };
+
+/* To the owner's loop. */
+struct untold {
+	struct message message; /* first */
+	struct agent *owner;
+	uint64_t cost;
+	size_t policy_len, root_len;
+	char name[]; /* policy, root */
+};
 
 struct script_quota quota_of(const struct edge_regions *regions, const struct policy *p)
 {
@@ -14,7 +29,8 @@ struct script_quota quota_of(const struct edge_regions *regions, const struct po
 				     .floor = (uint32_t)floor,
 				     .floors = (uint32_t)regions->version,
 				     .loose = p->global.loose,
-				     .lend_us = SHARE_LEND_US};
+				     .lend_us = SHARE_LEND_US,
+				     .grant_us = regions->grant_us};
 }
 
 uint32_t quota_demand(const struct policy *p, const struct limit *limit, double rate,
@@ -31,6 +47,17 @@ uint32_t quota_demand(const struct policy *p, const struct limit *limit, double 
 	if (costs > 0 && costs < 1)
 		costs = 1;
 	return costs < LIMIT_MAX ? (uint32_t)costs : LIMIT_MAX;
+}
+
+uint32_t quota_first_demand(const struct edge_regions *regions, const struct policy *p,
+			    const struct limit *limit, uint64_t cost)
+{
+	uint32_t demand = quota_demand(p, limit, (double)cost * 1e6 / (double)limit->per_us, cost);
+	uint32_t floor = quota_of(regions, p).floor;
+
+	if (demand < floor)
+		demand = floor;
+	return demand > 0 ? demand : 1;
 }
 
 const struct limit *quota_limit(const struct catalogue *c, const struct policy *p,
@@ -63,4 +90,37 @@ void quota_ask(struct engine *e, const struct policy *p, struct slice root, stru
 	else
 		region_submit(e->own->region, slot, op, 0, on_answer, data);
 	op->checks = NULL;
+}
+
+static void run_untold(struct message *m)
+{
+	struct untold *u = (struct untold *)m;
+	struct quotas *quotas =
+		u->owner->publisher != NULL ? publisher_quotas(u->owner->publisher) : NULL;
+
+	if (quotas != NULL)
+		quotas_untold(quotas, (struct slice){u->name, u->policy_len},
+			      (struct slice){u->name + u->policy_len, u->root_len}, u->cost);
+	free(u);
+}
+
+void quota_untold(struct agent *a, struct slice policy, struct slice key, uint64_t cost)
+{
+	const struct slice root = slice_cut(&key, '/');
+	struct untold *u =
+		a != NULL && a->feed != NULL ? malloc(sizeof *u + policy.len + root.len) : NULL;
+
+	if (u == NULL)
+		return; /* its turn comes */
+	u->message.run = run_untold;
+	u->owner = agent_owner(a);
+	u->cost = cost;
+	u->policy_len = policy.len;
+	u->root_len = root.len;
+	memcpy(u->name, policy.ptr, policy.len);
+	memcpy(u->name + policy.len, root.ptr, root.len);
+	if (u->owner == a)
+		run_untold(&u->message);
+	else
+		mailbox_post(u->owner->mailbox, &u->message);
 }

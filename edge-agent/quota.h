@@ -11,6 +11,7 @@
 #include "core/script.h"
 #include "region.h"
 
+struct agent;
 struct edge_regions;
 struct engine;
 
@@ -23,6 +24,12 @@ struct script_quota quota_of(const struct edge_regions *regions, const struct po
  */
 uint32_t quota_demand(const struct policy *p, const struct limit *limit, double rate,
 		      uint64_t asked);
+/*
+ * The demand of a region of which nobody has known that it has any, when `cost` was asked for: that, or its floor, of which it may
+ * have lent all.
+ */
+uint32_t quota_first_demand(const struct edge_regions *regions, const struct policy *p,
+			    const struct limit *limit, uint64_t cost);
 /* The limit of the root of a key by `p` at `now_ms`: that of an override, or its own. Borrowed as `c`. */
 const struct limit *quota_limit(const struct catalogue *c, const struct policy *p,
 				struct slice root, int64_t now_ms);
@@ -33,3 +40,6 @@ const struct limit *quota_limit(const struct catalogue *c, const struct policy *
  */
 void quota_ask(struct engine *e, const struct policy *p, struct slice root, struct script_op *op,
 	       region_answer *on_answer, void *data);
+
+/* On any loop: the script answered that it refused `cost` of the key, and that the demand for its quota is untold (is_untold). */
+void quota_untold(struct agent *a, struct slice policy, struct slice key, uint64_t cost);

@@ -4,6 +4,9 @@
  * Redis at once, and again with the next turn until Redis has answered: it knows grants by their number, and whether it has
  * read one before.
  *
+ * A report that somebody waits for does not wait for its turn, it *hurries*: the first demand, of a region that has lent its
+ * floor; and that less is in force now, for then another region may have more.
+ *
  *   asked for, or followed ──▶ in the table ──each interval: report──▶ … ──nobody for QUOTAS_LATELY_MS──▶ gone
  */
 #include "quotas.h"
@@ -19,9 +22,11 @@
 #include "control/policy_stats.h"
 #include "core/calendar.h"
 #include "core/quota_table.h"
+#include "engine_life.h"
 #include "io/clock.h"
 #include "io/log.h"
 #include "quota.h"
+#include "tour.h"
 #include "usage_report.h"
 
 enum {
@@ -55,6 +60,14 @@ struct question {
 	struct quotas *quotas;
 	struct quota *quota;
 	uint64_t clock, seq; /* of the grant; seq 0: it is a report */
+	bool hurries;
+};
+
+/* The share has grown: on its way to all loops, whose callers wait for that. */
+struct grown {
+	struct tour tour; /* first */
+	size_t policy_len, root_len;
+	char name[]; /* policy, root */
 };
 
 static const struct policy *policy_of(const struct quotas *s, struct slice name)
@@ -85,13 +98,53 @@ static void hold(struct quota *q, int by)
 	q->busy = q->held > 0;
 }
 
-static void note_share(struct quotas *s, struct quota *q, const struct script_share *said)
+static int compare_parts(uint32_t a, uint32_t a_whole, uint32_t b, uint32_t b_whole)
 {
+	uint64_t x = (uint64_t)a * b_whole, y = (uint64_t)b * a_whole;
+
+	return (x > y) - (x < y);
+}
+
+static void visit_grown(struct tour *t, struct agent *a)
+{
+	const struct grown *g = (const struct grown *)t;
+
+	if (a->engine != NULL)
+		engine_may_have_more(a->engine, (struct slice){g->name, g->policy_len},
+				     (struct slice){g->name + g->policy_len, g->root_len});
+}
+
+static void on_grown(struct tour *t)
+{
+	free(t);
+}
+
+static void tell_waiters(struct quotas *s, const struct quota *q)
+{
+	struct grown *g = malloc(sizeof *g + q->policy_len + q->root_len);
+
+	if (g == NULL)
+		return; /* they ask again */
+	g->tour = (struct tour){0};
+	g->policy_len = q->policy_len;
+	g->root_len = q->root_len;
+	memcpy(g->name, q->name, (size_t)q->policy_len + q->root_len);
+	tour_start(&g->tour, s->owner, visit_grown, on_grown);
+}
+
+/* Returns whether it has grown (above 0), or is less. */
+static int note_share(struct quotas *s, struct quota *q, const struct script_share *said)
+{
+	const struct quota_share was = q->share;
+
 	q->share = (struct quota_share){.said_ms = uv_now(s->loop),
 					.whole = said->report.whole,
 					.parts = said->parts,
 					.floor = said->floor,
 					.granted = said->granted_us > 0};
+	return was.said_ms > 0
+		       ? compare_parts(said->parts, said->report.whole, was.parts, was.whole)
+		       : 0;
 }
 
 /* The script says when the window of a calendar began. */
@@ -105,6 +158,7 @@ static void name_window(const struct quotas *s, const struct quota *q, struct sc
 }
 
 static void ask(struct quotas *s, struct quota *q, const struct policy *p, struct script_op *op);
+static void hurry(struct quotas *s, struct quota *q);
 static void report(struct quotas *s, struct quota *q, const struct share_report *r);
 
 static void put_grant(struct quotas *s, struct quota *q, const struct policy *p)
@@ -122,12 +176,15 @@ static void grant_is_read(struct quota *q, uint64_t clock, uint64_t seq)
 }
 
 /* Where several agents report, one does so to Kafka, and puts grants into Redis at once. */
-static void on_reported(struct quotas *s, struct quota *q, const struct script_share *said)
+static void on_reported(struct quotas *s, struct quota *q, const struct script_share *said,
+			bool hurried)
 {
 	const struct policy *p = policy_of(s, quota_policy(q));
 
 	q->is_reporter = said->reporter;
-	if (said->reporter)
+	if (hurried && !q->is_reported)
+		q->hurries = false;
+	if (said->reporter || hurried)
 		report(s, q, &said->report);
 	if (q->grant.seq == 0)
 		return;
@@ -143,19 +200,24 @@ static void on_answer(kova_status status, const struct script_answer *answer, vo
 	struct quota *q = question->quota;
 	struct question asked = *question;
 	struct script_share share;
+	int grown;
 
 	free(question);
 	hold(q, -1);
 	if (status != KOVA_OK || s->owner == NULL || script_share_parse(answer, &share) != KOVA_OK)
 		return;
 	name_window(s, q, &share);
-	note_share(s, q, &share);
+	grown = note_share(s, q, &share);
+	if (grown > 0 && q->demand > 0)
+		tell_waiters(s, q);
 	if (asked.seq == 0) {
-		on_reported(s, q, &share);
-		return;
+		on_reported(s, q, &share, asked.hurries);
+	} else {
+		s->numbers.applied += answer->status == SCRIPT_ALLOWED;
+		q->hurries |= grown < 0 && q->is_reporter;
+		grant_is_read(q, asked.clock, asked.seq);
 	}
-	s->numbers.applied += answer->status == SCRIPT_ALLOWED;
-	grant_is_read(q, asked.clock, asked.seq);
+	hurry(s, q);
 }
 
 static void ask(struct quotas *s, struct quota *q, const struct policy *p, struct script_op *op)
@@ -164,7 +226,8 @@ static void ask(struct quotas *s, struct quota *q, const struct policy *p, struc
 
 	if (question == NULL)
 		return;
-	*question = (struct question){.quotas = s, .quota = q};
+	*question = (struct question){
+		.quotas = s, .quota = q, .hurries = op->kind == SCRIPT_SHARE_REPORT && q->hurries};
 	if (op->kind == SCRIPT_SHARE_READ) {
 		question->clock = op->grant->clock;
 		question->seq = op->grant->seq;
@@ -188,15 +251,15 @@ static void note_demand(const struct quotas *s, struct quota *q, uint32_t demand
 	q->demand = demand > least ? demand : least;
 }
 
+static const struct limit *limit_of(const struct quotas *s, const struct quota *q,
+				    const struct policy *p)
+{
+	return quota_limit(control_catalogue(s->owner->control), p, quota_root(q),
+			   (int64_t)(clock_read().wall_us / 1000));
+}
+
 static void ask_report(struct quotas *s, struct quota *q, const struct policy *p)
 {
-	const struct catalogue *c = control_catalogue(s->owner->control);
-	const struct limit *limit =
-		quota_limit(c, p, quota_root(q), (int64_t)(clock_read().wall_us / 1000));
-	uint64_t asked = 0;
-
-	if (quota_table_measure(s->table, q, &asked))
-		note_demand(s, q, quota_demand(p, limit, q->rate, asked));
 	struct script_op op = {
 		.kind = SCRIPT_SHARE_REPORT,
 		.asked = {.agent = s->agent,
@@ -204,6 +267,15 @@ static void ask_report(struct quotas *s, struct quota *q, const struct policy *p
 			  .keep_us = (DEMAND_INTERVALS * s->every_ms + DEMAND_SPARE_MS) * 1000}};
 
 	ask(s, q, p, &op);
+}
+
+/* Its report, if it hurries, and nothing of it is on its way. */
+static void hurry(struct quotas *s, struct quota *q)
+{
+	const struct policy *p = q->hurries && q->held == 0 ? policy_of(s, quota_policy(q)) : NULL;
+
+	if (p != NULL)
+		ask_report(s, q, p);
 }
 
 /* ---- Kafka ---- */
@@ -220,9 +292,9 @@ bool quotas_delivered(struct quotas *s, void *opaque)
 		return false;
 	struct quota *q = (struct quota *)(void *)((char *)opaque - 1);
 
-	(void)s;
 	q->is_reported = false;
 	hold(q, -1);
+	hurry(s, q);
 	return true;
 }
 
@@ -273,6 +345,7 @@ static bool is_of_use(const struct quota *q, uint64_t now_ms)
 static void turn(struct quotas *s, struct quota *q, uint64_t now_ms)
 {
 	const struct policy *p = policy_of(s, quota_policy(q));
+	uint64_t asked = 0;
 
 	quota_table_turn(s->table, q, now_ms);
 	if (p == NULL || !is_of_use(q, now_ms)) {
@@ -282,6 +355,8 @@ static void turn(struct quotas *s, struct quota *q, uint64_t now_ms)
 	}
 	if (q->held > q->is_reported) /* the last question has no answer yet */
 		return;
+	if (quota_table_measure(s->table, q, &asked))
+		note_demand(s, q, quota_demand(p, limit_of(s, q, p), q->rate, asked));
 	ask_report(s, q, p);
 }
 
@@ -326,6 +401,21 @@ void quotas_round(struct quotas *s)
 	quota_table_round(s->table, clock_read().boot_us);
 }
 
+void quotas_untold(struct quotas *s, struct slice policy, struct slice root, uint64_t cost)
+{
+	const struct policy *p = policy_of(s, policy);
+	struct quota *q = p != NULL ? quota_get(s, policy, root) : NULL;
+
+	if (q == NULL || q->demand > 0) /* it is told of */
+		return;
+	quota_table_use(s->table, q);
+	q->asked_ms = uv_now(s->loop);
+	q->demand = quota_first_demand(&s->conf->regions, p, limit_of(s, q, p), cost);
+	q->hurries = true;
+	wake(s);
+	hurry(s, q);
+}
+
 void quotas_follow(struct quotas *s, struct slice policy, struct slice root)
 {
 	struct quota *q = policy_of(s, policy) != NULL ? quota_get(s, policy, root) : NULL;
@@ -351,7 +441,8 @@ bool quotas_grant(struct quotas *s, const struct share_quota *of, const struct s
 	q->newest_seq = g->seq;
 	q->granted_ms = uv_now(s->loop);
 	q->duration_us = g->duration_us;
-	if (q->is_reporter)
+	if (q->is_reporter || (q->demand > 0 && compare_parts(g->parts, g->whole, q->share.parts,
+							      q->share.whole) > 0))
 		put_grant(s, q, p);
 	return true;
 }

@@ -40,6 +40,12 @@ void quotas_free(struct quotas *s);
 void quotas_asked(struct quotas *s, struct slice policy, struct slice root, uint64_t cost);
 void quotas_round(struct quotas *s);
 
+/*
+ * `cost` was refused at some loop by a share of which no agent of the region tells Redis that it is asked for it: that is told, and
+ * reported, at once, so that a region which has lent its floor has it back as soon as that can be.
+ */
+void quotas_untold(struct quotas *s, struct slice policy, struct slice root, uint64_t cost);
+
 /* Another region was granted something of it. */
 void quotas_follow(struct quotas *s, struct slice policy, struct slice root);
 /* A committed grant of this region; from wherever, and however often. False: it came before, or no such quota is asked for. */

@@ -10,7 +10,7 @@ local TAKE, PEEK, GIVE, REFUND, RELEASE, LEASE, UNLEASE, FEEDBACK, CHARGE = 1, 2
 local LEAVE, MOVE_OUT, MOVE_IN, SHARE_READ, SHARE_REPORT = 11, 12, 13, 14, 15
 local REFUSED, ALLOWED, SHADOWED, REPEATED, EDGES, UNKNOWN, NEWER, TAIL, LEASED = 0, 1, 2, 3, 4, 5, 6, 64, 128
 local HELD, BREAKER_OPEN, QUEUE_FULL = 8, 16, 24 -- with REFUSED: why
-local SHARE_AGAIN = 500000 -- µs until what the share does not hold is asked for again: it may have grown
+local UNTOLD = 7 -- refused by a share of which no agent says that it is asked for
 local states, order = {}, {}
 local breakers, breaker_order = {}, {}
 local shares, shares_order = {}, {}
@@ -238,7 +238,7 @@ local function share_wait(c, looks)
     c.place = share.ask(c.shares, c.child, c.weight, c.most, s.tokens, s.piece.cap)
     local lack = share.lack(c.shares, c.place, c.cost * 1000000)
     local us = lack > 0 and algorithms[6].time_until(s, l, s.tokens + lack) or 0
-    return us < 0 and SHARE_AGAIN or us
+    return quota.wait(c.quota, us)
   end
   local tokens = l[1] - s.debt
   local beyond = tokens < 0 and -tokens or 0 -- the clock went back
@@ -261,7 +261,7 @@ local function turn_wait(c)
     end
     local most = l.whole or l[1]
     local us = algorithms[l.algorithm].wait(s, l, n < most and n or most)
-    return us < 0 and l.whole and SHARE_AGAIN or us
+    return l.whole and quota.wait(l.quota, us) or us
   end, function()
     local _, _, reset = algorithms[l.algorithm].left(s, l)
     return reset == 0
@@ -272,8 +272,8 @@ end
 local function wait_of(c, looks)
   local s = c.state
   local wait = algorithms[c.limit.algorithm].wait(s, c.limit, c.cost)
-  if wait < 0 and c.quota and c.cost <= c.limit.whole then -- the share may grow
-    wait = SHARE_AGAIN
+  if c.quota and c.cost <= c.limit.whole then
+    wait = quota.wait(c.quota, wait)
   end
   c.ahead = s.turns and not looks and turn.ahead(s.turns, c)
   if wait < 0 then
@@ -325,7 +325,7 @@ end
 local function left_of(c)
   local left, more, reset = algorithms[c.limit.algorithm].left(c.state, c.limit)
   if more < 0 and c.quota and c.limit.whole > 0 then
-    more = SHARE_AGAIN
+    more = quota.wait(c.quota, more)
   end
   if c.place then
     local room = share.room(c.shares, c.place)
@@ -396,7 +396,8 @@ end
 
 local function refused(op, c, wait)
   local left, _, reset = left_of(c)
-  return record(REFUSED + c.why, c.index, c.why > 0 and 0 or left, wait, reset), true, wait
+  local is_untold = c.quota and c.why == 0 and wait > 0 and op.kind ~= PEEK and not quota.is_told(c.quota)
+  return record(is_untold and UNTOLD or REFUSED + c.why, c.index, c.why > 0 and 0 or left, wait, reset), true, wait
 end
 
 -- The same of one who waits: his ticket goes where he was refused, and he is told where in the line that is. Behind one of

@@ -3,17 +3,18 @@
 --
 -- Why atomic: whoever reads a grant writes it once for all agents, and each decision sees the share as it is then.
 --
--- State    '>I1': 1; then of the clock I7I7I4: its number, the most that it showed, and of which whole the rest are parts;
+-- State    '>I1': 2; then of the clock I7I7I4: its number, the most that it showed, and of which whole the rest are parts;
 --          of the grant I7I4I7: number, parts, end; c8I7I7: epoch, c0, when it was read; of the floor I4I4I4I4I4: parts,
 --          version, what it becomes, by which version, the version that is confirmed; of the promise I4I7c8I7: parts, end,
 --          epoch, c0; of leases I7I7I7I4I1: when the last has ended, until when reports say number, version and whether a
 --          grant is in force as before; of a calendar I7I7I4: window, its end, what its most used key did; I7: the longest
---          of other windows.
+--          of other windows; I7: since when demand is told and no grant is in force.
 --          Then three lists, each I1 long: pieces of the plan (I7I4: from, parts), what the most used key of a window did
 --          (I7I4: until when that counts at most, parts) and what agents were asked (c8I7I4: agent, until when it counts, parts)
 -- Clock    Set by more than the agent's steady clock allows, or back by more than STEP_BACK: the share begins anew
 --          under the next number of the clock. Backwards by less it stands still.
--- Record   of each quota of a call: {key, loose, whole, floor, version of the floors, how long a promise binds}
+-- Record   of each quota of a call: {key, loose, whole, floor, version of the floors, how long a promise binds, how long the
+--          next grant may take}
 -- Expires  an hour after the last that it says is over; 30 days after where it knows that floors of a later version are
 --          confirmed, for who remembers nothing waits for that
 -- Twins    lib/core/region_share.c, share_plan.c
@@ -24,7 +25,8 @@ local function quota_functions()
   local LEASE_MAX = 16270000 -- script_lease_hold_us() of the longest
   local PIECES_MAX, PIECES_AHEAD, AGENTS_MAX, USED_MAX, DEMAND_MAX = 16, 3, 100, 24, 2000000000
   local NOBODY = string.rep('\0', 8)
-  local FIELDS = '>I7I7I4I7I4I7c8I7I7I4I4I4I4I4I4I7c8I7I7I7I7I4I1I7I7I4I7'
+  local HEARD = 5000000 -- demand that is told for so long, and no grant comes, is not heard
+  local FIELDS = '>I7I7I4I7I4I7c8I7I7I4I4I4I4I4I4I7c8I7I7I7I7I4I1I7I7I4I7I7'
 
   local function at_least(a, least)
     return a > least and a or least
@@ -246,13 +248,13 @@ local function quota_functions()
   end
 
   local function load_share(text)
-    if not text or #text < 4 + struct.size(FIELDS) or string.byte(text) ~= 1 then
+    if not text or #text < 4 + struct.size(FIELDS) or string.byte(text) ~= 2 then
       return nil
     end
     local s, from = {}
     s.clock, s.seen, s.whole, s.seq, s.granted, s.until_us, s.epoch, s.c0, s.read, s.floor, s.floors, s.risen, s.risen_at,
       s.confirmed, s.lent, s.lent_until, s.lent_epoch, s.lent_c0, s.leases_until, s.settles, s.told_seq, s.told_floors,
-      s.told_live, s.window, s.window_stop, s.window_used, s.span, from = unpack_fields(FIELDS, text, 2)
+      s.told_live, s.window, s.window_stop, s.window_used, s.span, s.wants, from = unpack_fields(FIELDS, text, 2)
     s.pieces, from = read_list(text, '>I7I4', from)
     s.used, from = read_list(text, '>I7I4', from)
     s.agents = read_list(text, '>c8I7I4', from)
@@ -268,14 +270,14 @@ local function quota_functions()
       clock = clock, seen = now, whole = terms.whole, seq = 0, granted = 0, until_us = 0, epoch = NOBODY, c0 = 0, read = 0,
       floor = floor, floors = 0, risen = 0, risen_at = 0, confirmed = 0, lent = 0, lent_until = 0, lent_epoch = NOBODY,
       lent_c0 = 0, leases_until = 0, settles = 0, told_seq = 0, told_floors = 0, told_live = 0, window = 0, window_stop = 0,
-      window_used = 0, span = 0, pieces = {{now, floor}}, used = {}, agents = {}, dirty = true,
+      window_used = 0, span = 0, wants = 0, pieces = {{now, floor}}, used = {}, agents = {}, dirty = true,
     }
   end
 
   local function save_share(s)
-    local text = {string.char(1), pack_fields(FIELDS, s.clock, s.seen, s.whole, s.seq, s.granted, s.until_us, s.epoch, s.c0,
+    local text = {string.char(2), pack_fields(FIELDS, s.clock, s.seen, s.whole, s.seq, s.granted, s.until_us, s.epoch, s.c0,
       s.read, s.floor, s.floors, s.risen, s.risen_at, s.confirmed, s.lent, s.lent_until, s.lent_epoch, s.lent_c0,
-      s.leases_until, s.settles, s.told_seq, s.told_floors, s.told_live, s.window, s.window_stop, s.window_used, s.span)}
+      s.leases_until, s.settles, s.told_seq, s.told_floors, s.told_live, s.window, s.window_stop, s.window_used, s.span, s.wants)}
     local function add(form, items)
       text[#text + 1] = string.char(#items)
       for i = 1, #items do
@@ -302,7 +304,8 @@ local function quota_functions()
     n, first, last, at = unpack_fields('<Hdd', program, at)
     for i = 1, n do
       local terms, ref, loose = {}
-      ref, loose, terms.whole, terms.floor, terms.floors, terms.lend_us, at = unpack_fields('<I4BI4I4I4d', program, at)
+      ref, loose, terms.whole, terms.floor, terms.floors, terms.lend_us, terms.grant_us, at =
+        unpack_fields('<I4BI4I4I4dd', program, at)
       terms.loose = loose == 1
       local s = by_ref[ref]
       if not s then
@@ -342,6 +345,23 @@ local function quota_functions()
       s.limits[l] = part
     end
     return part
+  end
+
+  -- Whether some agent of the region says that it is asked for it.
+  function functions.is_told(s)
+    for i = 1, #s.agents do
+      if s.agents[i][2] > s.seen and s.agents[i][3] > 0 then
+        return true
+      end
+    end
+    return false
+  end
+
+  -- Of what fits into the whole: µs until it can be there, where by the share of now it is in `us`, -1: never.
+  function functions.wait(s, us)
+    local grant_us = s.terms.grant_us
+    local grows = s.seen >= s.until_us and (s.seen < s.wants + HEARD or not functions.is_told(s))
+    return (us < 0 or (grows and us > grant_us)) and grant_us or us
   end
 
   -- The latest end of a lease that is given now.
@@ -487,6 +507,9 @@ local function quota_functions()
 
   function functions.report(op)
     local s, l = op.checks[1].quota, op.checks[1].limit
+    if s.seen < s.until_us or not functions.is_told(s) then
+      s.wants = s.seen
+    end
     local demand, is_reporter = demand_of(s, op)
     local used = used_now(s, l)
     if demand == 0 and s.floor > 0 and s.terms.lend_us > 0 and l.algorithm ~= 4 then

@@ -70,8 +70,8 @@ local function shared_bucket_functions()
     return piece.cap > s.outstanding and piece.cap - s.outstanding or 0
   end
 
-  -- Goes through all that changes until `stop`, in its order; no further than where `need` is there, if it is said: returns when
-  -- that is.
+  -- Goes through all that changes until `stop`, in its order; no further than where `need` is there, if it is said, under the share
+  -- of now, should it stay: returns when that is.
   local function go_on(s, l, stop, need)
     local pieces = pieces_of(l)
     local i = #pieces
@@ -79,7 +79,7 @@ local function shared_bucket_functions()
       i = i - 1
     end
     while true do
-      local piece, next_piece, lease = pieces[i], pieces[i + 1], s.leases[1]
+      local piece, next_piece, lease = pieces[i], not need and pieces[i + 1], s.leases[1]
       local room, to = room_of(s, piece), stop
       s.tokens = s.tokens < room and s.tokens or room
       if next_piece and next_piece.from < to then
@@ -91,7 +91,7 @@ local function shared_bucket_functions()
       if need and need <= room and piece.p > 0 then
         local from = s.time > piece.first and s.time or piece.first
         local at_us = s.tokens >= need and s.time or from - from % piece.q + round_up(need - s.tokens, piece.p) * piece.q
-        if at_us <= to and not (next_piece and next_piece.from == at_us) then
+        if at_us <= to then
           return at_us
         end
       end
@@ -107,7 +107,7 @@ local function shared_bucket_functions()
     end
   end
 
-  -- µs from now until `need` is there, should no lease be returned before its end; -1: not by this plan.
+  -- µs from now until `need` is there, should the share stay and no lease be returned before its end; -1: never.
   local function time_until(s, l, need)
     if s.tokens >= need then
       return 0
@@ -173,9 +173,6 @@ local function shared_bucket_functions()
       return tokens, 0, 0
     end
     more, reset = time_until(s, l, (tokens + 1) * 1000000), time_until(s, l, s.piece.cap)
-    if reset < 0 then -- the share shrinks before
-      reset = time_until(s, l, l.pieces[#l.pieces].cap)
-    end
     return tokens, more, reset > 0 and reset or 0
   end
 

@@ -43,6 +43,7 @@ struct quota {
 	bool busy;        /* somebody holds it: it can't go */
 	bool is_reported; /* a record of it waits for a broker */
 	bool is_reporter; /* of the agents of the region, as of the last turn */
+	bool hurries;     /* it is to be reported at once */
 	struct quota_share share;
 	struct share_grant grant;          /* to be put into Redis; seq 0: none is */
 	uint64_t newest_clock, newest_seq; /* of the grants that were read */

@@ -197,7 +197,8 @@ struct script_answer {
 	uint64_t lease_us;      /* LEASE: ttl_us, or 0: granted as an ordinary take of the cost */
 	struct turn_place turn; /* SCRIPT_REFUSED of a turn: where it is in the line of `check` */
 	bool shadowed;          /* SCRIPT_SHADOWED, or SCRIPT_REPEATED of such an answer */
-	struct slice echo;      /* SCRIPT_REPEATED; points into the reply */
+	bool is_untold; /* SCRIPT_REFUSED by the share of a quota, and no agent says that it is asked for it */
+	struct slice echo; /* SCRIPT_REPEATED; points into the reply */
 };
 
 /* What an answer to SHARE_READ or SHARE_REPORT tells. */

@@ -15,4 +15,7 @@ struct script_quota {
 	uint32_t floors;  /* ... and the version of the regions' floors, from 1 */
 	bool loose;       /* "global": "loose" */
 	uint64_t lend_us; /* how long a promise binds; 0: nothing is lent */
+	uint64_t
+		grant_us; /* how long the next grant may take once demand is told of, at least 1: then the share may be
+			   * larger, and no refusal that may be due to that has a longer wait */
 };

@@ -80,9 +80,10 @@ void script_put_shared_bucket(char *p, const struct limit *l)
 char *script_put_quota(char *p, uint32_t ref, const struct script_quota *q)
 {
 	assert(q->whole >= 1 && q->whole <= LIMIT_MAX && q->floor <= q->whole && q->floors >= 1);
+	assert(q->grant_us >= 1);
 	p = put_u8(put_u32(p, ref), q->loose);
 	p = put_u32(put_u32(put_u32(p, q->whole), q->floor), q->floors);
-	return put_number(p, q->lend_us);
+	return put_number(put_number(p, q->lend_us), q->grant_us);
 }
 
 char *script_put_grant(char *p, const struct share_grant *g)

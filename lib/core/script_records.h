@@ -12,7 +12,7 @@
 enum {
 	SCRIPT_ADAPTIVE_BYTES = 4 + 1 + 3 * 4 + 1 + 2 + 3 * 8,
 	SCRIPT_TURN_BYTES = 8 + 8 + 3 * 8 + 4 + 4 + 2 * 8 + 1,
-	SCRIPT_QUOTA_BYTES = 4 + 1 + 3 * 4 + 8,
+	SCRIPT_QUOTA_BYTES = 4 + 1 + 3 * 4 + 2 * 8,
 	SCRIPT_GRANT_BYTES = 4 * 8 + 3 * 4 + 8 + 8,
 };
 

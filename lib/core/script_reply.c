@@ -25,6 +25,7 @@ static bool read_number(const char *p, int64_t *ret_value)
 
 enum {
 	STATUS = 7,
+	UNTOLD = 7, /* refused, and is_untold */
 	WHY_SHIFT = 3,
 	WHY = 3 << WHY_SHIFT,
 	ADAPTED = 32,
@@ -64,7 +65,7 @@ static bool read_leased(struct script_reader *r, unsigned status, struct script_
 	if (r->reply.len - r->at < LEASED_BYTES || !read_number(r->reply.ptr + r->at, &number) ||
 	    number < 0)
 		return false;
-	if ((status & STATUS) != SCRIPT_REFUSED)
+	if ((status & STATUS) != SCRIPT_REFUSED && (status & STATUS) != UNTOLD)
 		a->lease_us = (uint64_t)number;
 	else
 		a->turn = (struct turn_place){.known = true,
@@ -112,9 +113,10 @@ static bool read_record(struct script_reader *r, struct script_answer *a)
 		return false;
 	a->why = (enum script_refusal)((status & WHY) >> WHY_SHIFT);
 	status &= STATUS;
-	a->status = (enum script_status)status;
+	a->is_untold = status == UNTOLD;
+	a->status = a->is_untold ? SCRIPT_REFUSED : (enum script_status)status;
 	a->shadowed = a->shadowed || status == SCRIPT_SHADOWED;
-	return status <= SCRIPT_NEWER && a->why <= SCRIPT_QUEUE_FULL;
+	return a->status <= SCRIPT_NEWER && a->why <= SCRIPT_QUEUE_FULL;
 }
 
 /* ---- The short reply ---- */

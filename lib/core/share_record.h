@@ -10,6 +10,8 @@
 
 /* How long a promise to lend binds. */
 #define SHARE_LEND_US UINT64_C(30000000)
+/* Coordinators grant so often, while there is news. */
+#define SHARE_ROUND_US UINT64_C(200000)
 
 /* From the allocator to one region. */
 struct share_grant {

@@ -7,9 +7,13 @@
 TestSuite(quota, .init = start, .fini = stop);
 
 #define HOUR (3600 * SECOND)
+#define GRANT_US (SECOND / 2)
 
-static const struct script_quota half = {
-	.whole = SHARE_RATE_WHOLE, .floor = 500, .floors = 1, .lend_us = 30 * SECOND};
+static const struct script_quota half = {.whole = SHARE_RATE_WHOLE,
+					 .floor = 500,
+					 .floors = 1,
+					 .lend_us = 30 * SECOND,
+					 .grant_us = GRANT_US};
 
 static struct script_answer ask(enum script_op_kind kind, const struct limit *l, const char *key,
 				uint64_t cost, const struct script_quota *q)
@@ -72,7 +76,8 @@ static int64_t ttl_ms(const char *key)
 
 Test(quota, each_level_has_the_same_part_of_its_own_limit)
 {
-	const struct script_quota q = {.whole = 100, .floor = 50, .floors = 1};
+	const struct script_quota q = {
+		.whole = 100, .floor = 50, .floors = 1, .grant_us = GRANT_US};
 	struct limit tenant = make(ALGORITHM_SLIDING_WINDOW, 100, HOUR, 0);
 	struct limit user = make(ALGORITHM_SLIDING_WINDOW, 10, HOUR, 0);
 	struct script_check check[2] = {
@@ -102,9 +107,9 @@ Test(quota, a_cost_that_only_the_whole_holds_is_asked_for_again)
 	struct limit w = make(ALGORITHM_SLIDING_WINDOW, 1000, HOUR, 0);
 
 	cr_expect_eq(ask(SCRIPT_TAKE, &l, "k:b{a}p:0", 50, &half).status, SCRIPT_ALLOWED);
-	cr_expect_eq(ask(SCRIPT_TAKE, &l, "k:b{a}p:0/x", 51, &half).wait_us, 500000);
+	cr_expect_eq(ask(SCRIPT_TAKE, &l, "k:b{a}p:0/x", 51, &half).wait_us, GRANT_US);
 	cr_expect_eq(ask(SCRIPT_TAKE, &l, "k:b{a}p:0/x", 101, &half).wait_us, -1);
-	cr_expect_eq(ask(SCRIPT_TAKE, &w, "k:w{b}p:0", 501, &half).wait_us, 500000);
+	cr_expect_eq(ask(SCRIPT_TAKE, &w, "k:w{b}p:0", 501, &half).wait_us, GRANT_US);
 	cr_expect_eq(ask(SCRIPT_TAKE, &w, "k:w{b}p:0", 1001, &half).wait_us, -1);
 }
 
@@ -216,8 +221,10 @@ Test(quota, children_with_weights_share_what_the_region_has)
 
 Test(quota, a_share_that_is_none_now_is_held_all_the_same)
 {
-	const struct script_quota none = {.whole = 100, .floor = 0, .floors = 1};
-	const struct script_quota all = {.whole = 100, .floor = 100, .floors = 2};
+	const struct script_quota none = {
+		.whole = 100, .floor = 0, .floors = 1, .grant_us = GRANT_US};
+	const struct script_quota all = {
+		.whole = 100, .floor = 100, .floors = 2, .grant_us = GRANT_US};
 	struct limit l = make(ALGORITHM_SLIDING_WINDOW, 100, HOUR, 0);
 	struct script_check check = {
 		.limit = &l, .key = SLICE("k:w{a}p:0"), .cost = 1, .quota = &none};
@@ -242,7 +249,8 @@ Test(quota, a_share_that_is_none_now_is_held_all_the_same)
 Test(quota, keys_stay_until_absence_says_no_more)
 {
 	struct limit l = bucket(60, 60 * SECOND, 100);
-	const struct script_quota later = {.whole = SHARE_RATE_WHOLE, .floor = 400, .floors = 2};
+	const struct script_quota later = {
+		.whole = SHARE_RATE_WHOLE, .floor = 400, .floors = 2, .grant_us = GRANT_US};
 	double full_ms = 100 * 1000, e_folds = 18.42; /* ln 10^8 */
 	struct script_share s;
 
@@ -261,7 +269,8 @@ Test(quota, keys_stay_until_absence_says_no_more)
 
 Test(quota, a_calendar_counts_for_the_window_that_the_clock_shows)
 {
-	const struct script_quota q = {.whole = 100, .floor = 50, .floors = 1};
+	const struct script_quota q = {
+		.whole = 100, .floor = 50, .floors = 1, .grant_us = GRANT_US};
 	uint64_t edge[4];
 	struct limit l = calendar(100, edge);
 	const char *key = "k:d{a}p:0";

@@ -15,6 +15,7 @@
 #include "script_rig.h"
 
 #define SECOND UINT64_C(1000000)
+#define GRANT_US (SECOND / 2)
 #define START (UINT64_C(4102444800) * SECOND) /* the year 2100: keys don't expire meanwhile */
 
 enum { KEYS = 2 };
@@ -192,13 +193,16 @@ static struct shared_bucket_terms bucket_terms(const struct run *r)
 
 static uint64_t tokens_at(const struct run *r, unsigned key, uint64_t at_us)
 {
-	const struct shared_bucket_terms t = bucket_terms(r);
+	struct share_plan stays = r->twin.plan;
+	const struct shared_bucket_terms t = {&r->limit, &stays, r->terms.lease_max_us};
 	struct shared_bucket b = r->bucket[key];
 
+	while (stays.n > 1 && stays.piece[stays.n - 1].from_us > r->twin.seen_us)
+		stays.n--;
 	return shared_bucket_tokens_ut(&b, &t, at_us > r->twin.seen_us ? at_us : r->twin.seen_us);
 }
 
-/* Refused: it is there after the wait, and not before; or, as the share is known, never. */
+/* Refused: should the share stay, it is there after the wait, and not before; or the share may be another by then. */
 static void check_wait(struct run *r, unsigned key, uint64_t cost, const struct script_answer *a)
 {
 	uint64_t at_us = a->now_us + (uint64_t)a->wait_us;
@@ -207,10 +211,10 @@ static void check_wait(struct run *r, unsigned key, uint64_t cost, const struct 
 	if (a->wait_us < 0) {
 		expect(r, cost > r->limit.burst);
 	} else if (tokens_at(r, key, at_us) < cost * LIMIT_UT) {
-		expect(r, a->wait_us == 500000);
+		expect(r, a->wait_us == GRANT_US);
 	} else {
 		r->n_waits++;
-		expect(r, a->wait_us == 500000 || tokens_at(r, key, at_us - 1) < cost * LIMIT_UT);
+		expect(r, a->wait_us == GRANT_US || tokens_at(r, key, at_us - 1) < cost * LIMIT_UT);
 	}
 }
 
@@ -356,7 +360,8 @@ static bool sequence(unsigned seed, enum algorithm algorithm, bool decides,
 	r.quota = (struct script_quota){.whole = SHARE_RATE_WHOLE,
 					.floors = 1 + (uint32_t)pick(&r, 2),
 					.loose = r.terms.loose,
-					.lend_us = r.terms.lend_us};
+					.lend_us = r.terms.lend_us,
+					.grant_us = GRANT_US};
 	if (algorithm != ALGORITHM_TOKEN_BUCKET)
 		r.quota.whole = 1 + (uint32_t)pick(&r, LIMIT_MAX);
 	r.quota.floor = parts(&r);
@@ -393,7 +398,7 @@ Test(quota_differential, a_grant_that_can_be_none)
 		{.whole = 10, .parts = 11},
 	};
 	struct limit l = {.limit = 1, .burst = 1, .per_us = SECOND};
-	struct script_quota quota = {.whole = SHARE_RATE_WHOLE, .floors = 1};
+	struct script_quota quota = {.whole = SHARE_RATE_WHOLE, .floors = 1, .grant_us = GRANT_US};
 	struct script_check check = {
 		.limit = &l, .key = slice_of("k:b{root}policy:0"), .cost = 1, .quota = &quota};
 	struct script_op op = {.kind = SCRIPT_SHARE_READ, .checks = &check, .n_checks = 1};

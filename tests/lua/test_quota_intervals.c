@@ -17,6 +17,7 @@
 
 #define MS UINT64_C(1000)
 #define SECOND (1000 * MS)
+#define GRANT_US (SECOND / 2)
 #define START (UINT64_C(4102444800) * SECOND) /* the year 2100: keys don't expire meanwhile */
 
 enum { REGIONS = 3, EDGES = 200, MESSAGES = 256, HELD = 64, SPENT_MOST = 40000, STEPS = 700 };
@@ -419,7 +420,8 @@ static void begin(struct world *w, enum algorithm algorithm)
 		w->region[i].quota = (struct script_quota){.whole = w->terms.whole,
 							   .floor = floor,
 							   .floors = 1,
-							   .lend_us = w->terms.lend_us};
+							   .lend_us = w->terms.lend_us,
+							   .grant_us = GRANT_US};
 		w->region[i].offset_us =
 			(int64_t)pick(w, algorithm == ALGORITHM_CALENDAR ? SECOND : 9 * SECOND);
 		w->region[i].demand = w->terms.whole;

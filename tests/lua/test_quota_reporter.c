@@ -5,6 +5,7 @@
 #include "script_rig.h"
 
 #define SECOND UINT64_C(1000000)
+#define GRANT_US (SECOND / 2)
 #define START (UINT64_C(4102444800) * SECOND) /* the year 2100: keys don't expire meanwhile */
 
 static struct script_rig rig;
@@ -12,7 +13,8 @@ static struct limit limit;
 
 static struct script_share report(uint64_t agent, uint32_t demand)
 {
-	const struct script_quota quota = {.whole = SHARE_RATE_WHOLE, .floor = 100, .floors = 1};
+	const struct script_quota quota = {
+		.whole = SHARE_RATE_WHOLE, .floor = 100, .floors = 1, .grant_us = GRANT_US};
 	const struct script_check check = {
 		.limit = &limit, .key = slice_of("k:b{root}policy:0"), .cost = 1, .quota = &quota};
 	const struct script_op op = {.kind = SCRIPT_SHARE_REPORT,

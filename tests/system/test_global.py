@@ -36,6 +36,16 @@ class Regions(globe.Case):
         cls.broker.create_topic(usage_topic.TOPIC, 3)
         cls.broker.create_topic(globe.GRANTS, 3, cleanup_policy="compact")
 
+    def once_a_minute(self):
+        return {"bootstrap": self.broker.bootstrap, "report": "60s"}
+
+    def newest(self, coordinator, region, condition):
+        def come():
+            coordinator.read()
+            report = coordinator.newest.get((region, self.rate, self.key))
+            return report if report is not None and condition(report) else None
+        return harness.wait_for(come, f"a report of {region}")
+
     def ask(self, agent, policy, times=1):
         for _ in range(times):
             agent.call("KOVA.TAKE", policy, self.root)
@@ -136,7 +146,37 @@ class Regions(globe.Case):
         self.assertEqual(self.share(us, self.rate), 0.1)  # by the grant
         self.wait_share(us, self.rate, 0)
         self.assertNotIn("share@us", self.degraded(us))
-        self.assertEqual(us.call("KOVA.TAKE", self.rate, self.root)[0], 0)
+        refused = us.call("KOVA.TAKE", self.rate, self.root)
+        self.assertEqual(refused[0], 0)
+        self.assertLessEqual(refused[3], 400)  # a report and a round, not the end of the promise
+
+    def test_a_lender_that_is_asked_tells_at_once(self):
+        coordinator = self.start_coordinator()
+        eu, us = self.start("eu", self.policies), self.start("us", self.policies)
+        self.ask(eu, self.rate)
+        coordinator.grant("eu", self.rate, self.key, 900, 20)
+        coordinator.grant("us", self.rate, self.key, 100, 1)
+        coordinator.report("us", self.rate, self.key, lambda r: r.lent > 0)
+        self.wait_share(us, self.rate, 0)
+        self.assertEqual(us.stop(), 0)
+        slow = self.start("us", self.policies, kafka=self.once_a_minute(), node="2")
+        report = coordinator.report("us", self.rate, self.key)
+        self.assertEqual((report.demand, report.lent), (0, 100))
+        caller = load.Background(slow.call, "KOVA.TAKE", self.rate, self.root, "WAIT", "20000")
+        report = self.newest(coordinator, "us", lambda r: r.demand > 0)
+        self.assertEqual((report.demand, report.lent), (100, 100))  # its floor
+        coordinator.grant("us", self.rate, self.key, 100, 60, report=report)
+        self.assertEqual(caller.result()[0], 1)
+
+    def test_a_region_that_has_less_tells_at_once(self):
+        coordinator, agent = self.start_coordinator(), self.start("eu", self.policies, kafka=self.once_a_minute())
+        for _ in range(3):
+            agent.call("KOVA.TAKE", self.rate, self.root, "COST", "50")
+        report = coordinator.report("eu", self.rate, self.key)
+        coordinator.grant("eu", self.rate, self.key, 800, 60, report=report)
+        self.wait_share(agent, self.rate, 0.8)
+        coordinator.grant("eu", self.rate, self.key, 300, 60, report=report, seq=1000)
+        self.assertTrue(self.newest(coordinator, "eu", lambda r: r.seq == 1000).live)
 
     def test_one_of_several_agents_reports(self):
         coordinator = self.start_coordinator()

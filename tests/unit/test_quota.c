@@ -43,3 +43,18 @@ Test(quota, demand_is_a_part_of_the_whole)
 	cr_expect_eq(quota_demand(&days, &window, 10, 0), 200);
 	cr_expect_eq(quota_demand(&days, &day, 99, 7), 28, "it reckons with more to come");
 }
+
+Test(quota, first_demand_is_the_floor_at_least)
+{
+	struct region_conf of[1] = {{.floor_ppm = 100000}};
+	const struct edge_regions regions = {.n = 1, .of = of, .version = 1};
+	const struct policy p = {.global.whole = SHARE_RATE_WHOLE};
+	const struct limit a_minute = {
+		.algorithm = ALGORITHM_TOKEN_BUCKET, .limit = 600, .per_us = 60000000};
+
+	cr_expect_eq(quota_first_demand(&regions, &p, &a_minute, 1), 100);
+	cr_expect_eq(quota_first_demand(&regions, &p, &a_minute, 90), 150);
+	of[0].floor_ppm = 0;
+	cr_expect_eq(quota_first_demand(&regions, &p, &a_minute, 6), 10);
+	cr_expect_eq(quota_first_demand(&regions, &p, &(struct limit){.per_us = 1}, 6), 1);
+}
