@@ -5,7 +5,7 @@
 -- A ticket is `serial.end of its lease.authenticator`: unguessable by the pool's secret, which stays in Redis. What it was issued
 -- for is in the hash k:p{POOL}i by its serial, until it is reported or an hour after its lease; k:p{POOL}l has the ends of the
 -- leases, k:p{POOL}x those which are over. A ticket that is genuine and has no entry was reported before.
-local NEXT, REPORT, UNDO, SHOW, NUMBERS, ENABLE, PROBE, PROBER, LEAVE = 1, 2, 3, 4, 5, 6, 7, 8, 9
+local KIND = {NEXT = 1, REPORT = 2, UNDO = 3, SHOW = 4, NUMBERS = 5, ENABLE = 6, PROBE = 7, PROBER = 8, LEAVE = 9}
 local OK, REFUSED, AUTH, TUNNEL, TIMEOUT, TARGET_ERROR, BLOCKED, CAPTCHA, EMPTY, CANCELLED = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
 local FLOOR, COOLS, SLOTS, IS_HELD, NOTHING = 1, 2, 3, 4, 5
 local forever = 9007199254740992
@@ -35,6 +35,15 @@ local function record_of(seq)
   return r
 end
 
+-- Of a ticket of `id` that is no longer in flight. An endpoint that the definition does not have may come back to it.
+local function lands(id)
+  local e = index_of(id) and endpoint_of(index_of(id)) or endpoint_outside(id)
+  if e then
+    e.in_flight = e.in_flight > 0 and e.in_flight - 1 or 0
+    touch(e)
+  end
+end
+
 local function record_drop(r)
   local seq = format('%d', r.seq)
   records[r.seq] = false
@@ -42,6 +51,7 @@ local function record_drop(r)
   if r.flags >= EXPIRED then
     given_back[#given_back + 1] = seq
   else
+    lands(r.id)
     ended[#ended + 1] = seq
   end
 end
@@ -99,16 +109,11 @@ local function expire()
     local again, late = {}, {}
     for i = 1, #over do
       local r = record_of(tonumber(over[i]))
-      local index = r and index_of(r.id)
       if r then
+        lands(r.id)
         r.flags = r.flags + EXPIRED
         again[#again + 1], again[#again + 2] = over[i], record_text(r)
         late[#late + 1], late[#late + 2] = format('%.0f', r.stop + HOUR), over[i]
-      end
-      if index then
-        local e = endpoint_of(index)
-        e.in_flight = e.in_flight > 0 and e.in_flight - 1 or 0
-        touch(e)
       end
     end
     if #again > 0 then
@@ -144,12 +149,16 @@ end
 
 -- ---- NEXT ----
 
--- µs until the first lease ends.
+-- µs until the first lease ends. The set still has those that this batch has ended, and not yet those that it began.
 local function first_lease()
-  local first = tonumber(call('ZRANGE', pool .. 'l', 0, 0, 'WITHSCORES')[2] or forever)
-  for i = 1, #leases, 2 do
-    local stop = tonumber(leases[i])
-    first = stop < first and stop or first
+  local first, soonest = forever, call('ZRANGE', pool .. 'l', 0, #ended, 'WITHSCORES')
+  for i = 1, #soonest, 2 do
+    local stop = tonumber(soonest[i + 1])
+    first = records[tonumber(soonest[i])] ~= false and stop < first and stop or first
+  end
+  for i = 1, #added do
+    local r = records[added[i]]
+    first = r and r.stop < first and r.stop or first
   end
   return first < forever and first > now and first - now or rule.lease
 end
@@ -395,7 +404,7 @@ local function next_endpoint(op)
   local moved, new = false, false
   if s then
     moved, new = session_use(s, e, kept)
-    r.session, r.flags = new and s.name or '', new and SESSION_NEW or 0
+    r.session, r.flags = (new or moved) and s.name or '', new and SESSION_NEW or 0
   end
   e.tag, e.last, e.in_flight, e.tickets = tag, seq, e.in_flight + 1, e.tickets + 1
   vars.tickets, vars.above, vars.dirty = vars.tickets + 1, vars.above + (e.tier > 1 and 1 or 0), true
@@ -416,7 +425,7 @@ end
 -- What a reservation took is given back, as if it had not been.
 local function undo(seq)
   local r = record_of(seq)
-  if not r then
+  if not r or r.stop + HOUR <= now then
     return
   end
   record_drop(r)
@@ -425,14 +434,12 @@ local function undo(seq)
     return
   end
   local e = endpoint_of(index)
-  if r.flags < EXPIRED then
-    e.in_flight = e.in_flight > 0 and e.in_flight - 1 or 0
-  end
   e.tag, e.tickets = e.tag - r.tag, e.tickets > 0 and e.tickets - 1 or 0
   if e.last == seq then
     e.last = r.last
   end
-  vars.tickets, vars.above = vars.tickets - 1, vars.above - (r.tier > 1 and 1 or 0)
+  vars.tickets = vars.tickets > 0 and vars.tickets - 1 or 0
+  vars.above = vars.above - (r.tier > 1 and vars.above > 0 and 1 or 0)
   vars.dirty = true
   health.free(e.health, seq)
   if r.target ~= '' then
@@ -445,13 +452,15 @@ local function undo(seq)
   if rule.kind == 1 then
     account_use(account_of(e), -1)
   end
-  if r.flags % 2 == SESSION_NEW then
-    local s = session_of(r.session)
-    if s.bound == seq and s.id == e.id then
+  local s = r.session ~= '' and session_of(r.session)
+  if s and s.bound == seq and s.id == e.id then
+    if r.flags % 2 == SESSION_NEW then
       s.id, s.moves = '', 0
       e.excluded = 0
-      session_save(s)
+    else -- nobody was told that it moved: it moves again
+      s.bound = 0
     end
+    session_save(s)
   end
   touch(e)
 end
@@ -489,7 +498,8 @@ local function endpoint_fails(e, seq, hint, why)
   local h = e.health
   local what = health.take(h, seq, 1)
   if what == IGNORED then
-    if seq <= h.began and hint > 0 and health.late(h, hint) then
+    if seq <= h.began and health.late(h, hint) then
+      moves = moves + 1
       touch(e)
     end
     return false
@@ -601,10 +611,6 @@ local function report(op)
     return 2
   end
   local e = endpoint_of(index)
-  if r.flags < EXPIRED then
-    e.in_flight = e.in_flight > 0 and e.in_flight - 1 or 0
-    touch(e)
-  end
   return judge(e, target_of(r.target), r, op) and 1 or 2
 end
 
@@ -803,7 +809,7 @@ local function prober(op)
   end
   if #due > op.room then
     table.sort(due, function(a, b)
-      return a.last < b.last
+      return a.last < b.last or (a.last == b.last and a.index < b.index)
     end)
   end
   for i = 1, #due < op.room and #due or op.room do
@@ -822,7 +828,7 @@ end
 -- ---- the batch ----
 
 local read = {}
-read[NEXT] = function(op)
+read[KIND.NEXT] = function(op)
   local n
   op.tier, op.waiter, op.arrival, op.target, op.session, n, at = unpack_fields('<Bc8dI2c0I2c0I2', program, at)
   op.skip = {}
@@ -830,7 +836,7 @@ read[NEXT] = function(op)
     op.skip[i], at = unpack_fields('<I2', program, at)
   end
 end
-read[REPORT] = function(op)
+read[KIND.REPORT] = function(op)
   local n
   op.ticket, op.outcome, op.status, op.hint, n, at = unpack_fields('<I2c0BI2dB', program, at)
   op.quota = {}
@@ -840,39 +846,39 @@ read[REPORT] = function(op)
     op.quota[i] = q
   end
 end
-read[UNDO] = function(op)
+read[KIND.UNDO] = function(op)
   op.seq, at = unpack_fields('<d', program, at)
 end
-read[LEAVE] = function(op)
+read[KIND.LEAVE] = function(op)
   op.waiter, at = unpack_fields('<c8', program, at)
 end
-read[ENABLE] = function(op)
+read[KIND.ENABLE] = function(op)
   op.endpoint, at = unpack_fields('<I2', program, at)
 end
-read[PROBE] = function(op)
+read[KIND.PROBE] = function(op)
   op.endpoint, op.began, op.result, at = unpack_fields('<I2dB', program, at)
 end
-read[PROBER] = function(op)
+read[KIND.PROBER] = function(op)
   op.agent, op.ttl, op.room, at = unpack_fields('<c16dI2', program, at)
 end
 
 local run = {
-  [NEXT] = next_endpoint,
-  [REPORT] = function(op)
+  [KIND.NEXT] = next_endpoint,
+  [KIND.REPORT] = function(op)
     return pack_fields('<B', report(op))
   end,
-  [UNDO] = function(op)
+  [KIND.UNDO] = function(op)
     undo(op.seq)
     return ''
   end,
-  [LEAVE] = function(op)
+  [KIND.LEAVE] = function(op)
     tier_from(1)
     for tier in pairs(tiers_here) do
       leave_line(op.waiter, tier)
     end
     return ''
   end,
-  [SHOW] = show, [NUMBERS] = numbers, [ENABLE] = enable, [PROBE] = probe, [PROBER] = prober}
+  [KIND.SHOW] = show, [KIND.NUMBERS] = numbers, [KIND.ENABLE] = enable, [KIND.PROBE] = probe, [KIND.PROBER] = prober}
 
 if not secret then
   secret = sub(program, -16)
@@ -894,6 +900,11 @@ do
     local e = endpoints[i]
     if e.dirty then
       fields[#fields + 1], fields[#fields + 2] = 'e' .. e.id, endpoint_text(e)
+    end
+  end
+  for id, e in pairs(strangers) do
+    if e.dirty then
+      fields[#fields + 1], fields[#fields + 2] = 'e' .. id, endpoint_text(e)
     end
   end
   for name, a in pairs(accounts) do
@@ -924,7 +935,7 @@ do
     call('HSET', pool, unpack(fields, i, i + 999 < #fields and i + 999 or #fields))
   end
   for name, stop in pairs(remembered) do
-    call('ZADD', pool .. 'T', format('%.0f', stop), name)
+    call('ZADD', pool .. 'T', 'GT', format('%.0f', stop), name)
   end
   if next(remembered) then
     call('ZREMRANGEBYSCORE', pool .. 'T', '-inf', format('%.0f', now))

@@ -11,7 +11,7 @@ local choice = {}
 local function weight_now(e)
   local w = e.weight * health.rate(e.health)
   if rule.ramp > 0 and e.returned > 0 and now < e.returned + rule.ramp then
-    w = w * (0.1 + 0.9 * ((now - e.returned) / rule.ramp))
+    w = w * (0.1 + 0.9 * ((now > e.returned and now - e.returned or 0) / rule.ramp))
   end
   return w
 end

@@ -107,7 +107,7 @@ end
 -- A ticket that was issued before the cooldown began, which its Retry-After may make longer.
 function health.late(h, hint)
   hint = hint < rule.max and hint or rule.max
-  if h.cooling and now + hint > h.stop then
+  if h.cooling and hint > 0 and now + hint > h.stop then
     h.stop = now + hint
     return true
   end
@@ -174,12 +174,7 @@ end
 local ENDPOINT = '<dddddddBBB'
 local texts = {}
 
-local function endpoint_of(i)
-  local e = endpoints[i]
-  if e.health then
-    return e
-  end
-  local text = texts[i]
+local function endpoint_read(e, text)
   if text then
     local place, used -- when it was written last: for people
     e.tag, e.last, e.in_flight, e.tickets, e.excluded, e.returned, used, e.auths, e.disabled, e.outcomes, place =
@@ -190,6 +185,19 @@ local function endpoint_of(i)
     e.health = health.new()
   end
   return e
+end
+
+local function endpoint_of(i)
+  local e = endpoints[i]
+  return e.health and e or endpoint_read(e, texts[i])
+end
+
+-- Endpoints that the definition does not have, by id; nil: nothing is known of it.
+local strangers = {}
+local function endpoint_outside(id)
+  local text = not strangers[id] and call('HGET', pool, 'e' .. id)
+  strangers[id] = text and endpoint_read({id = id}, text) or strangers[id]
+  return strangers[id]
 end
 
 local function touch(e)

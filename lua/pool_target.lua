@@ -59,8 +59,8 @@ end
 
 -- Its time in cooldown counts when it is over: nobody looks at it before.
 local function seen_settle(h)
-  local us = now - h.since
-  vars.cooled, vars.all_cooled = vars.cooled + us, vars.all_cooled + us
+  local us = now > h.since and now - h.since or 0
+  vars.cooled, vars.all_cooled, vars.dirty = vars.cooled + us, vars.all_cooled + us, true
 end
 
 -- Where there is no half-open, time alone ends it.
@@ -215,7 +215,10 @@ local function target_blames(t, e, seq, hint, why)
   end
   if what == IGNORED then
     if seq <= h.began then
-      health.late(h, hint)
+      if health.late(h, hint) then
+        changes, moves = changes + 1, moves + 1
+        remember_target(t, h.stop)
+      end
     end
     return false
   end

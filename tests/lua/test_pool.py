@@ -52,6 +52,14 @@ class Choice(Case):
         self.later(50)
         self.assertEqual(Counter(n.endpoint for n in self.nexts(200)), {1: 100, 2: 100})
 
+    def test_a_clock_that_goes_back_leaves_a_growing_weight_what_it_began_with(self):
+        self.use(["a", "b"], select="weighted", ramp=100, direct=1)
+        self.fails(1)
+        self.later(30)
+        self.next()
+        self.later(-5000)
+        self.assertEqual(Counter(n.endpoint for n in self.nexts(110)), {1: 10, 2: 100})
+
     def test_least_loaded_by_weight_and_ties_in_turn(self):
         self.use([{"id": "a", "weight": 2}, "b", "c"], select="least-loaded")
         given = self.nexts(8)
@@ -175,6 +183,29 @@ class Tickets(Case):
         self.assertEqual(self.report(given[0], "refused"), False)
         self.assertEqual(self.in_flight(), [1])
         self.assertEqual(self.show().endpoints[0].failures, 1)
+
+    def test_who_comes_back_to_the_definition_has_in_flight_what_is_still_out(self):
+        self.use(["a", "b"], lease=10)
+        given = self.nexts(8)
+        self.use(["b"], lease=10)
+        self.assertFalse(self.report(given[0]))
+        self.undo(given[2])
+        self.use(["a", "b"], lease=10)
+        self.assertEqual(self.in_flight(), [2, 4])
+        self.use(["b"], lease=10)
+        self.later(10)
+        self.show()
+        self.use(["a", "b"], lease=10)
+        self.assertEqual(self.in_flight(), [0, 0])
+
+    def test_undoing_takes_no_ticket_off_numbers_that_were_told(self):
+        self.use(["a"])
+        given = self.next()
+        self.later(60)
+        self.call([b"\5"])
+        self.undo(given)
+        self.next()
+        self.assertEqual(self.show().tickets, 1)
 
     def test_it_is_forgotten_an_hour_after_its_lease(self):
         self.use(["a"], lease=10)
@@ -553,6 +584,17 @@ class Tiers(Case):
         self.later(600)
         self.assertEqual(self.next(target="t").tier, 1)
 
+    def test_a_hold_that_ends_first_hides_no_escalation(self):
+        self.use(self.TWO)
+        for n in self.nexts(3, target="t"):
+            self.report(n, "captcha")
+        for n in self.nexts(6, target="t", tier=1):
+            self.report(n, "blocked", 429)
+        self.assertEqual([e[0] for e in self.told()], ["escalated", "held"])
+        self.later(60)
+        self.show()
+        self.assertEqual(self.show().targets, {"t": (2, 0, [])})
+
     def test_so_many_among_the_last_outcomes(self):
         self.use(self.TWO, least=99, after=3, of=5, threshold=10)
         for outcomes, tier in ((["captcha", "ok", "ok", "empty", "ok", "blocked", "ok"], 1), (["captcha", "empty"], 2)):
@@ -597,6 +639,17 @@ class Sessions(Case):
         self.assertNotEqual(moved.endpoint, given[0].endpoint)
         self.assertEqual((moved.moved, moved.moves), (1, 1))
         self.assertEqual((self.next(session="s").endpoint, self.next(session="s").moved), (moved.endpoint, 0))
+
+    def test_a_move_that_was_undone_is_told_by_the_next(self):
+        self.use(["a"], direct=1)
+        for n in [self.next(session="s") for _ in range(5)]:
+            self.report(n, "timeout")
+        self.later(30)
+        moved = self.next(session="s")
+        self.assertEqual(moved.moved, 1)
+        self.undo(moved)
+        given = [self.next(session="s"), self.next(session="s")]
+        self.assertEqual([n.moved for n in given], [1, 0])
 
     def test_an_endpoint_that_cooled_and_came_back_has_a_new_id(self):
         self.use(["a"], direct=1)
@@ -689,6 +742,14 @@ class Numbers(Case):
             self.later(days * 86400)
             self.call([b"\5"])
             self.assertEqual(sum(f.startswith("eold") for f in self.client.call("HKEYS", "k:p{x}")), left)
+
+    def test_the_time_in_a_cooldown_at_a_target_counts_whoever_finds_that_it_is_over(self):
+        self.use([{"id": "a", "slots": 1}], direct=1, least=9, max_out=1)
+        self.fails(1, outcome="captcha", target="t")
+        self.next()
+        self.later(30)
+        self.assertEqual(self.next(target="t").why, "slots")
+        self.assertEqual(self.show().cooled, 30e6)
 
     def test_five(self):
         self.use(["a", "b", {"id": "c", "tier": 2}])
