@@ -9,13 +9,13 @@
 #include <string.h>
 
 #include "control/control.h"
+#include "control/write_fields.h"
 #include "coord_conf.h"
 #include "core/hash.h"
 #include "io/log.h"
 #include "io/share_codec.h"
 #include "io/state_dir.h"
 #include "share.h"
-#include "write_fields.h"
 
 struct coord_gossip {
 	uv_loop_t *loop;

@@ -5,8 +5,8 @@
 #include "agent.h"
 #include "control/catalogue.h"
 #include "control/control.h"
+#include "control/write_fields.h"
 #include "events.h"
-#include "write_fields.h"
 
 /* {"local": 3, "deny": 1}: how many policies do what without their store. */
 static json_t *policy_actions(const struct agent *a)

@@ -1,4 +1,4 @@
-#include "write_fields.h"
+#include "control/write_fields.h"
 
 /* null for one that is not there. */
 static json_t *item_of(struct slice text)

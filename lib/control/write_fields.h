@@ -3,7 +3,7 @@
 
 #include <jansson.h>
 
-#include "control.h"
+#include "control/control.h"
 
 /* A new reference. NULL: out of memory. */
 json_t *write_fields(const struct control_write *w);
