@@ -12,6 +12,7 @@ struct ops_pool {
 	char name[NAME_BYTES_MAX + 1];
 	struct pool_counts counts;
 	struct pool_view view;
+	bool is_probed;
 };
 
 struct ops_pools {

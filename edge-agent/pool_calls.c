@@ -24,8 +24,9 @@ struct pool_call {
 	struct pool_def *def; /* referenced */
 	struct buf program, command;
 	char stamp[POOL_STAMP_BYTES];
-	bool with_body, looks;
-	uint32_t n_undo, n_leave, n; /* the undoings, who left, the requests, then the look */
+	bool with_body, probes, looks;
+	/* The undoings, who left, the requests, what probes found, whose probe is due, the look. */
+	uint32_t n_undo, n_leave, n, n_found;
 	struct pool_request *requests[POOL_CALL_OPS_MAX];
 };
 
@@ -68,6 +69,7 @@ static void call_end(struct pool_call *c)
 static void call_fail(struct pool_call *c)
 {
 	c->line->looking &= !c->looks;
+	c->line->asking_prober &= !c->probes;
 	for (uint32_t i = 0; i < c->n; i++)
 		pool_request_outage(c->requests[i]);
 	call_end(c);
@@ -129,9 +131,19 @@ static void look_read(struct pool_call *c, struct pool_reply *reply)
 	c->line->looking = false;
 }
 
+static void probes_read(struct pool_call *c, struct pool_reply *reply)
+{
+	bool counted;
+
+	for (uint32_t i = 0; i < c->n_found; i++)
+		(void)pool_read_flag(reply, &counted);
+	if (c->probes)
+		pool_probes_due(c->line, c->def, reply);
+}
+
 static bool brings_back(const struct pool_call *c)
 {
-	if (c->n_undo > 0 || c->n_leave > 0)
+	if (c->n_undo > 0 || c->n_leave > 0 || c->n_found > 0)
 		return true;
 	for (uint32_t i = 0; i < c->n; i++)
 		if (c->requests[i]->kind == POOL_ASK_REPORT ||
@@ -153,6 +165,7 @@ static void call_answer(struct pool_call *c, struct slice bytes)
 	pool_events_tell(c->line, c->def, &reply);
 	for (uint32_t i = 0; i < c->n; i++)
 		(void)answer_one(c, c->requests[i], &reply);
+	probes_read(c, &reply);
 	if (c->looks)
 		look_read(c, &reply);
 	if (woken && c->line->waiting != NULL)
@@ -274,13 +287,20 @@ static void fill(struct pool_call *c)
 		memmove(l->leave, l->leave + c->n_leave, l->n_leave * sizeof *l->leave);
 	while (l->first != NULL && c->n_undo + c->n_leave + c->n < POOL_CALL_OPS_MAX - 2)
 		add_request(c, line_pop(l));
+	c->n_found = pool_probes_tell(l, c->def, &c->program);
+	if (l->asking_prober && !l->asked_prober) {
+		c->probes = true;
+		pool_probes_ask(l, c->def, &c->program);
+	}
 	if (l->looking && !l->looked) {
 		c->looks = l->looked = true;
 		pool_call_numbers(&c->program);
 		pool_call_show(&c->program);
 	}
 	engine_random(c->service->agent->engine, (unsigned char *)secret, sizeof secret);
-	pool_call_end(&c->program, c->n_undo + c->n_leave + c->n + 2U * c->looks, secret);
+	pool_call_end(&c->program,
+		      c->n_undo + c->n_leave + c->n + c->n_found + c->probes + 2U * c->looks,
+		      secret);
 }
 
 /* No such pool any more: who asked is told. */
@@ -288,6 +308,7 @@ static void line_fail(struct pool_line *l)
 {
 	l->looking = l->looked = false;
 	l->n_undo = l->n_leave = 0;
+	pool_probes_forget(l);
 	while (l->first != NULL) {
 		struct pool_request *r = line_pop(l);
 
@@ -316,7 +337,8 @@ static void line_call(struct pool_line *l)
 
 static bool line_has_work(const struct pool_line *l)
 {
-	return l->first != NULL || l->n_undo > 0 || l->n_leave > 0 || (l->looking && !l->looked);
+	return l->first != NULL || l->n_undo > 0 || l->n_leave > 0 || l->found != NULL ||
+	       (l->asking_prober && !l->asked_prober) || (l->looking && !l->looked);
 }
 
 static void lines_flush(struct pool_service *s)
@@ -403,12 +425,15 @@ bool pool_calls_start(struct pool_service *s)
 	return true;
 }
 
-static void on_handle_closed(uv_handle_t *h)
+void pool_calls_handle_closed(struct pool_service *s)
 {
-	struct pool_service *s = h->data;
-
 	s->handles_open--;
 	service_free_when_idle(s);
+}
+
+static void on_handle_closed(uv_handle_t *h)
+{
+	pool_calls_handle_closed(h->data);
 }
 
 void pool_calls_stop(struct pool_service *s)

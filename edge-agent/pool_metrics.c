@@ -24,6 +24,10 @@ void ops_pools_add(const struct agent *a, struct ops_pools *p)
 		for (unsigned o = 0; o < POOL_OUTCOMES; o++)
 			at->counts.outcomes[o] += counts->outcomes[o];
 		at->counts.bad_hints += counts->bad_hints;
+		for (unsigned f = 0; f < POOL_PROBES; f++)
+			at->counts.probes[f] += counts->probes[f];
+		at->counts.probes_put_off += counts->probes_put_off;
+		at->is_probed = def->rule.health;
 		if (view->known)
 			at->view = *view;
 	}
@@ -158,6 +162,21 @@ static void write_states(struct metrics_writer *w, const struct ops_pools *p)
 	}
 }
 
+static void write_probes(struct metrics_writer *w, const struct ops_pools *p)
+{
+	metrics_family(w, "kova_pool_probes", METRIC_COUNTER, NULL,
+		       "Probes of endpoints in cooldown by this agent, by what they found.");
+	for (unsigned i = 0; i < p->n; i++)
+		for (unsigned f = POOL_PROBE_OK; f < POOL_PROBES && p->of[i].is_probed; f++)
+			of_two(w, &p->of[i], "result", pool_probe_names[f],
+			       (double)p->of[i].counts.probes[f]);
+	metrics_family(w, "kova_pool_probes_put_off", METRIC_COUNTER, NULL,
+		       "How often more probes were due than this agent makes at a time.");
+	for (unsigned i = 0; i < p->n; i++)
+		if (p->of[i].is_probed)
+			of_pool(w, &p->of[i], (double)p->of[i].counts.probes_put_off);
+}
+
 void ops_pools_write(struct metrics_writer *w, const struct ops_pools *p)
 {
 	if (p->n == 0)
@@ -177,4 +196,5 @@ void ops_pools_write(struct metrics_writer *w, const struct ops_pools *p)
 		"day: left aside.");
 	for (unsigned i = 0; i < p->n; i++)
 		of_pool(w, &p->of[i], (double)p->of[i].counts.bad_hints);
+	write_probes(w, p);
 }

@@ -5,6 +5,7 @@
  *   pool_calls.c    what is asked of the script, gathered into one call a loop turn and pool
  *   pool_wait.c     who waits for an endpoint
  *   pool_events.c   what has changed, for the log and the topic
+ *   pool_probes.c   endpoints in cooldown are tried out
  *   pool_watch.c    the five numbers, and what is known for metrics
  *   pool_json.c     what is known of a pool as JSON
  */
@@ -16,7 +17,10 @@
 #include "pool_request.h"
 #include "pool_service.h"
 
-enum { POOL_FIRM_PLACES = 8, POOL_CALLS_IN_FLIGHT = 2 };
+enum { POOL_FIRM_PLACES = 8, POOL_CALLS_IN_FLIGHT = 2, POOL_SESSION_RANDOM = 10 };
+
+struct contacts;
+struct pool_probing;
 
 /* A pause that nothing but a new definition ends before its time: answered from memory. */
 struct pool_firm {
@@ -44,8 +48,14 @@ struct pool_line {
 	struct pool_firm firm[POOL_FIRM_PLACES];
 	struct pool_counts counts;
 	struct pool_view view;
-	uint64_t look_ms;       /* the owner's: loop ms of the next look */
-	bool looking, looked;   /* a look is wanted; it is on its way */
+	uint64_t look_ms;     /* the owner's: loop ms of the next look */
+	bool looking, looked; /* a look is wanted; it is on its way */
+	uint64_t prober_ms;   /* the owner's: loop ms when it asks again whether it probes */
+	bool asking_prober, asked_prober;
+	bool probes_wait;                    /* more are due than there was room for */
+	uint16_t prober_room;                /* of the call on its way */
+	struct pool_probing *probes, *found; /* on their way; over, to be told; owned */
+	unsigned n_probes;
 	uint64_t duplicates_of; /* hash of the definition whose duplicates were told */
 };
 
@@ -60,6 +70,9 @@ struct pool_service {
 	struct pool_line *lines;
 	struct timer_heap deadlines, tries;
 	unsigned n_requests, calls;
+	char prober[POOL_AGENT_BYTES]; /* unlike any other agent's */
+	struct contacts *contacts;     /* the owner's; NULL: no probe yet */
+	unsigned n_probes;
 	uint64_t stamp;
 	bool draining, closing;
 };
@@ -72,6 +85,8 @@ struct pool_def *pool_line_def(const struct pool_line *l); /* in force; NULL: no
 void pool_request_fail(struct pool_request *r, enum pool_error error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 void pool_request_done(struct pool_request *r);
+/* A session's id that nobody uses: so many hexadecimal digits. */
+void pool_session_random(struct pool_service *s, char ret_id[static POOL_SESSION_RANDOM + 1]);
 /* What the script said of it. */
 void pool_request_given(struct pool_request *r, const struct pool_given *given, uint64_t now_us);
 /* The store can't be asked. */
@@ -87,6 +102,8 @@ void pool_line_undo(struct pool_line *l, uint64_t serial);
 void pool_line_leave(struct pool_line *l, uint64_t waiter);
 bool pool_calls_start(struct pool_service *s);
 void pool_calls_stop(struct pool_service *s);
+/* One of s->handles_open is closed. */
+void pool_calls_handle_closed(struct pool_service *s);
 /* The owner's look at the pool: its numbers when they are due, and what is known of it. */
 void pool_line_look(struct pool_line *l);
 
@@ -107,6 +124,19 @@ void pool_wait_start(struct pool_service *s);
 
 void pool_events_tell(struct pool_line *l, const struct pool_def *def, struct pool_reply *reply);
 void pool_events_duplicates(struct pool_service *s, const struct pool_def *def);
+
+/* ---- pool_probes.c ---- */
+
+/* The owner's turn: has the script asked when that is due. */
+void pool_probes_turn(struct pool_line *l, const struct pool_def *def);
+/* The operation by which it is asked, and its answer. */
+void pool_probes_ask(struct pool_line *l, const struct pool_def *def, struct buf *program);
+void pool_probes_due(struct pool_line *l, struct pool_def *def, struct pool_reply *reply);
+/* Appends what was found since, an operation each, and returns how many. */
+unsigned pool_probes_tell(struct pool_line *l, const struct pool_def *def, struct buf *program);
+/* The pool is gone, or its call failed. */
+void pool_probes_forget(struct pool_line *l);
+void pool_probes_stop(struct pool_service *s);
 
 /* ---- pool_watch.c, pool_json.c ---- */
 

@@ -288,19 +288,27 @@ static void give_up(struct pool_request *r)
 	pool_line_undo(r->line, r->serial);
 }
 
+void pool_session_random(struct pool_service *s, char ret_id[static POOL_SESSION_RANDOM + 1])
+{
+	unsigned char random[POOL_SESSION_RANDOM / 2];
+
+	engine_random(s->agent->engine, random, sizeof random);
+	for (size_t i = 0; i < sizeof random; i++)
+		snprintf(ret_id + 2 * i, 3, "%02x", random[i]);
+}
+
 static void session_write(struct pool_request *r, const struct pool_given *g,
 			  const struct pool_member *m)
 {
-	unsigned char random[5];
+	char random[POOL_SESSION_RANDOM + 1];
 
 	if (r->session.len > 0) {
 		buf_add_slice(&r->answer.session, r->session);
 		if (g->moves > 0)
 			buf_printf(&r->answer.session, "r%u", g->moves);
 	} else if (m->url.has_session) {
-		engine_random(r->service->agent->engine, random, sizeof random);
-		for (size_t i = 0; i < sizeof random; i++)
-			buf_printf(&r->answer.session, "%02x", random[i]);
+		pool_session_random(r->service, random);
+		buf_add_text(&r->answer.session, random);
 	}
 }
 
@@ -613,6 +621,7 @@ struct pool_service *pool_service_new(struct agent *a)
 	s->agent = a;
 	s->store = region_store(a->engine->own->region);
 	engine_random(a->engine, (unsigned char *)&s->stamp, sizeof s->stamp);
+	engine_random(a->engine, (unsigned char *)s->prober, sizeof s->prober);
 	if (!pool_calls_start(s)) {
 		free(s);
 		return NULL;
@@ -644,5 +653,6 @@ void pool_service_close(struct pool_service *s)
 {
 	if (s == NULL)
 		return;
+	pool_probes_stop(s);
 	pool_calls_stop(s);
 }

@@ -22,6 +22,8 @@ bool pool_service_is_idle(const struct pool_service *s);
 struct pool_counts {
 	uint64_t outcomes[POOL_OUTCOMES];
 	uint64_t bad_hints;
+	uint64_t probes[POOL_PROBES]; /* by what they found */
+	uint64_t probes_put_off;      /* how often there was not room for all that were due */
 };
 /* What the owner's loop knows of a pool as of its last look. */
 struct pool_view {

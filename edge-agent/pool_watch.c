@@ -34,6 +34,7 @@ static void look_when_due(struct pool_service *s, const struct pool_def *def, ui
 	if (l == NULL)
 		return;
 	duplicates_once(l, def);
+	pool_probes_turn(l, def);
 	if (l->looking || now_ms < l->look_ms)
 		return;
 	l->look_ms = now_ms + (every < LOOK_MAX_MS ? every : LOOK_MAX_MS);

@@ -95,6 +95,16 @@ static void number_cell(struct table *t, const json_t *value)
 	table_cell(t, text);
 }
 
+/* What the last probe found; nothing without one. */
+static const char *probe_text(const json_t *e)
+{
+	const json_t *probe = json_object_get(e, "probe");
+
+	if (!json_is_object(probe))
+		return "";
+	return json_is_true(json_object_get(probe, "ok")) ? "ok" : text_of(probe, "why", "?");
+}
+
 static void add_row(struct table *t, const json_t *shares, const json_t *e)
 {
 	const json_t *window = json_object_get(e, "window");
@@ -107,6 +117,7 @@ static void add_row(struct table *t, const json_t *shares, const json_t *e)
 	table_cell(t, text_of(e, "host", ""));
 	table_cell(t, text_of(e, "state", "?"));
 	number_cell(t, json_object_get(e, "returns_in_ms"));
+	table_cell(t, probe_text(e));
 	number_cell(t, json_object_get(e, "tier"));
 	number_cell(t, json_object_get(e, "in_flight"));
 	table_cell(t, failures);
@@ -133,8 +144,9 @@ static void print_head(const json_t *body)
 
 static int show(struct session *s, const char *pool)
 {
-	static const char *const heads[] = {"ENDPOINT", "HOST",       "STATE",    ">RETURNS MS",
-					    ">TIER",    ">IN FLIGHT", "FAILURES", ">SHARE"};
+	static const char *const heads[] = {"ENDPOINT",    "HOST",     "STATE",
+					    ">RETURNS MS", "PROBE",    ">TIER",
+					    ">IN FLIGHT",  "FAILURES", ">SHARE"};
 	json_t *body = NULL, *e;
 	int status = call(s, "GET", pool, NULL, NULL, &body);
 	struct table table;

@@ -1,5 +1,6 @@
 #include "table.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "command.h"
@@ -7,6 +8,7 @@
 
 void table_init(struct table *t, const char *const *heads, unsigned columns)
 {
+	assert(columns <= TABLE_COLUMNS_MAX);
 	*t = (struct table){.columns = columns, .heads = heads};
 }
 

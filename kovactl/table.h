@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { TABLE_COLUMNS_MAX = 8 };
+enum { TABLE_COLUMNS_MAX = 9 };
 
 struct table {
 	unsigned columns;
@@ -16,6 +16,7 @@ struct table {
 	bool failed; /* out of memory: prints nothing */
 };
 
+/* `columns`: 1..TABLE_COLUMNS_MAX. */
 void table_init(struct table *t, const char *const *heads, unsigned columns);
 void table_release(struct table *t);
 void table_cell(struct table *t,

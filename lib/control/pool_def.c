@@ -5,6 +5,7 @@
 
 #include "core/hash.h"
 #include "core/pool_script.h"
+#include "io/contact.h"
 
 /* An endpoint while the list is being read. */
 struct reading {
@@ -347,11 +348,6 @@ static void check_rule(struct conf_reader *r, const struct conf_path *path,
 			  "`endpoints_file` can only be in a node's file");
 }
 
-static bool is_web_url(const char *url)
-{
-	return strncmp(url, "http://", 7) == 0 || strncmp(url, "https://", 8) == 0;
-}
-
 static void read_health(struct compiler *c, const struct pool_fields *f)
 {
 	const struct conf_path at = {.up = c->path, .key = "health"};
@@ -369,9 +365,9 @@ static void read_health(struct compiler *c, const struct pool_fields *f)
 		return;
 	if (c->def->rule.kind == POOL_KEY)
 		conf_fail(c->r, c->path, "health", CONF_AT_KEY, "only a `proxy` pool has `health`");
-	else if (!is_web_url(h.url))
+	else if (!contact_url_is_valid(h.url))
 		conf_fail(c->r, &at, "url", CONF_AT_VALUE,
-			  "`url` must begin with http:// or https://");
+			  "`url` must be an http:// or https:// URL");
 	c->def->rule.every = us(h.every);
 	c->def->health = (struct pool_health){.url = strdup(h.url),
 					      .timeout_us = us(h.timeout),

@@ -135,6 +135,18 @@ static json_t *redacted_endpoint(json_t *endpoint)
 	return shown;
 }
 
+/* The URL of a service may have a token in it. */
+static bool redact_health(json_t *pool)
+{
+	json_t *health = json_object_get(pool, "health");
+
+	if (!json_is_object(health))
+		return true;
+	health = json_copy(health);
+	return json_object_set_new(health, "url", json_string("…")) == 0 &&
+	       json_object_set_new(pool, "health", health) == 0;
+}
+
 json_t *pool_def_redacted(const json_t *value)
 {
 	json_t *pool = json_copy((json_t *)(uintptr_t)value), *shown = json_array(), *endpoint;
@@ -142,7 +154,7 @@ json_t *pool_def_redacted(const json_t *value)
 
 	json_array_foreach(json_object_get(pool, "endpoints"), i, endpoint)
 		json_array_append_new(shown, redacted_endpoint(endpoint));
-	if (json_object_set_new(pool, "endpoints", shown) == 0)
+	if (json_object_set_new(pool, "endpoints", shown) == 0 && redact_health(pool))
 		return pool;
 	json_decref(pool);
 	return NULL;

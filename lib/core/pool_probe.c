@@ -107,7 +107,7 @@ static bool had_tunnel(enum pool_scheme scheme, const struct pool_contact *c)
 	case POOL_SOCKS4A:
 	case POOL_SOCKS5:
 	case POOL_SOCKS5H:
-		return c->end == POOL_CONTACT_LOST || c->end == POOL_CONTACT_TLS;
+		return c->end == POOL_CONTACT_LOST;
 	case POOL_DIRECT:
 	case POOL_SCHEMES:
 		break;

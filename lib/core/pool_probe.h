@@ -35,9 +35,8 @@ extern const char *const pool_probe_names[POOL_PROBES];
 enum pool_contact_end {
 	POOL_CONTACT_WHOLE, /* the answer is there */
 	POOL_CONTACT_NONE,  /* no connection to the endpoint: refused, unreachable, name unknown */
-	POOL_CONTACT_LOST,  /* it was closed, reset, or broke the protocol */
-	POOL_CONTACT_TLS,   /* no TLS, with the endpoint or through it */
-	POOL_CONTACT_AUTH,  /* SOCKS: credentials refused */
+	POOL_CONTACT_LOST, /* closed, reset, the protocol broken, no TLS with whoever was behind it */
+	POOL_CONTACT_AUTH,    /* SOCKS: credentials refused */
 	POOL_CONTACT_REFUSED, /* SOCKS: the answer was no, or none that SOCKS knows */
 	POOL_CONTACT_CLOSED,  /* SOCKS: closed before the answer */
 	POOL_CONTACT_TIMED_OUT,

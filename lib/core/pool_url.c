@@ -292,19 +292,28 @@ void pool_url_host(const struct pool_url *url, struct buf *out)
 	buf_printf(out, "%s:%u", url->is_v6 ? "]" : "", url->port);
 }
 
+void pool_url_decode(struct slice s, struct slice session, struct buf *out)
+{
+	for (size_t i = 0, n; i < s.len; i += n) {
+		char c = s.ptr[i];
+
+		n = session_at(s, i);
+		if (n > 0) {
+			buf_add_slice(out, session);
+			continue;
+		}
+		n = c == '%' && i + 2 < s.len ? 3 : 1;
+		if (n == 3)
+			c = (char)(hex_value(s.ptr[i + 1]) * 16 + hex_value(s.ptr[i + 2]));
+		buf_add(out, &c, 1);
+	}
+}
+
 static void add_decoded(struct slice s, bool given, struct buf *out)
 {
 	struct buf text = {0};
 
-	for (size_t i = 0; i < s.len; i++) {
-		char c = s.ptr[i];
-
-		if (c == '%' && i + 2 < s.len) {
-			c = (char)(hex_value(s.ptr[i + 1]) * 16 + hex_value(s.ptr[i + 2]));
-			i += 2;
-		}
-		buf_add(&text, &c, 1);
-	}
+	pool_url_decode(s, session_mark, &text);
 	buf_printf(out, "%d:%zu:", given, text.len);
 	buf_add_slice(out, buf_slice(&text));
 	out->failed |= buf_failed(&text);

@@ -61,5 +61,8 @@ void pool_url_write(const struct pool_url *url, struct slice session, struct buf
 /* Appends `host:port`, an IPv6 host in brackets; `direct` of POOL_DIRECT. */
 void pool_url_host(const struct pool_url *url, struct buf *out);
 
+/* Appends a user name or password of it decoded, with `{session}` replaced by `session`. */
+void pool_url_decode(struct slice encoded, struct slice session, struct buf *out);
+
 /* Appends `text` with all that is not unreserved percent-encoded. */
 void pool_url_encode(struct slice text, struct buf *out);

@@ -197,40 +197,41 @@ static const struct conf_option health_options[] = {
 	 .type = CONF_STRING,
 	 .required = true,
 	 .at = offsetof(struct pool_health_fields, url),
-	 .text = "what is got through the endpoint, http:// or https://: status 200 and an IP "
-		 "address in the body; never the target"},
+	 .text = "what is got through the endpoint, http:// or https://: status 200, and the first "
+		 "IP address in the body counts; never the target"},
 	{.name = "every",
 	 .type = CONF_DURATION,
 	 .at = offsetof(struct pool_health_fields, every),
 	 .fallback = "10s",
 	 .min = LEAST_MS,
 	 .max = HOUR_MS,
-	 .text = "how often"},
+	 .text = "how often each is probed"},
 	{.name = "timeout",
 	 .type = CONF_DURATION,
 	 .at = offsetof(struct pool_health_fields, timeout),
 	 .fallback = "5s",
 	 .min = LEAST_MS,
 	 .max = HOUR_MS,
-	 .text = "what a probe may take"},
+	 .text = "what a probe may take, both connections of `exit` together"},
 	{.name = "family",
 	 .type = CONF_ENUM,
 	 .at = offsetof(struct pool_health_fields, family),
 	 .fallback = "any",
 	 .values = families,
-	 .text = "which kind of address must be in the body"},
+	 .text = "which kind of address that must be"},
 	{.name = "exit",
 	 .type = CONF_ENUM,
 	 .at = offsetof(struct pool_health_fields, exit),
 	 .fallback = "any",
 	 .values = exits,
-	 .text = "`same`, `rotating`: what two fresh connections must find"},
+	 .text = "`same`, `rotating`: two fresh connections must find one address, or two"},
 };
 
 const struct conf_table pool_health_table = {
 	.title = "A pool's `health`",
 	.text = "Endpoints in cooldown are probed through a fresh connection. With it a cooldown "
-		"ends only when its time is over and a probe since its start passed.",
+		"ends only when its time is over and a probe since its start passed "
+		"([Pools](pools.md#active-health)).",
 	.options = health_options,
 	.n_options = COUNT(health_options),
 };

@@ -51,6 +51,22 @@ Test(pool_url, parts)
 	cr_expect(!url.has_user && url.port == 65535);
 }
 
+static const char *decoded(const char *text, const char *session)
+{
+	struct buf b = {0};
+
+	pool_url_decode(slice_of(text), slice_of(session), &b);
+	return text_of(&b);
+}
+
+Test(pool_url, credentials_decoded)
+{
+	cr_expect_str_eq(decoded("p%40%3A%2F%3f%23%5B%5Dss", ""), "p@:/?#[]ss");
+	cr_expect_str_eq(decoded("cust-{session}-de", "a%41"), "cust-a%41-de");
+	cr_expect_str_eq(decoded("{session}{session}", "7"), "77");
+	cr_expect_str_eq(decoded("", "7"), "");
+}
+
 Test(pool_url, what_is_refused)
 {
 	static const struct {
