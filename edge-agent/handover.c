@@ -4,7 +4,7 @@
  *   (new) ──may it come to its home?──▶ asking ──▶ welcome ──MOVE_OUT at each earlier home──▶ leaving ──all left──▶ left
  *   left ──MOVE_IN at the home──▶ arriving ──▶ here
  *
- * Where leases are outstanding at an earlier home, or the key is held there, it is asked again when that is over. An answer
+ * Where leases are outstanding at an earlier home, or the key is held there, or its breaker is open, it is asked again when that is over. An answer
  * that does not come, or a home that says the key has left it too, begin anew. Every answer finds its entry: entries stay
  * while calls are out.
  */
@@ -44,7 +44,7 @@ struct moved {
 	bool failed;        /* one of them */
 	uint64_t remaining; /* the least that an earlier home has left */
 	uint64_t
-		leaving_us; /* the longest that leases are outstanding at one, or the key is held there */
+		leaving_us; /* the longest that leases are outstanding at one, or the key may not be asked for there */
 	uint64_t window_us;  /* of a calendar: the end of the home's window, by its clock; else 0 */
 	uint64_t not_before; /* loop ms */
 	uint64_t ids_ms;     /* loop ms from which no earlier home remembers an id */
@@ -147,7 +147,8 @@ static void submit(const struct site *site, const struct moved *m, const struct 
 		   struct moved *data)
 {
 	const struct slice name = {m->name, m->name_len};
-	const struct script_check check = {.limit = ref->limit, .key = name, .cost = 1};
+	const struct script_check check = {
+		.limit = ref->limit, .key = name, .cost = 1, .breaker = ref->breaker};
 	const struct script_op op = {.kind = kind,
 				     .checks = &check,
 				     .n_checks = 1,

@@ -752,8 +752,8 @@ do -- a function has at most 200 local variables
   end
 
   -- By version `stamp` of the regions the key is at home elsewhere: nothing is taken here any more. What remains is what the
-  -- new home may begin with, once the amount is 0: no lease is outstanding, and a hold is over. The wait is until what is
-  -- remembered by ids is over as well.
+  -- new home may begin with, once the amount is 0: no lease is outstanding, a hold is over, and the breaker is not open. The wait is
+  -- until what is remembered by ids is over as well.
   others[MOVE_OUT] = function(op)
     load_states(op.checks)
     local c = op.checks[1]
@@ -771,9 +771,10 @@ do -- a function has at most 200 local variables
       local rest = kept > FENCE_KEPT and kept - FENCE_KEPT or 0
       ids = kept >= 0 and rest < ids and rest or ids
     end
-    local wait, held = leased_for(s, l), s.held and s.held - now or 0
+    local held, open = s.held and s.held - now or 0, c.breaker and c.breaker.open_until
     local left, _, reset = algorithms[l.algorithm].left(s, l)
-    return with_tail(record(ALLOWED, c.index, left, ids, reset), ALLOWED, wait > held and wait or held, 0, '')
+    local wait = math.max(leased_for(s, l), held, open and open - now or 0)
+    return with_tail(record(ALLOWED, c.index, left, ids, reset), ALLOWED, wait, 0, '')
   end
 
   -- By version `stamp` the key is at home here, and the earlier homes have left no more than `amount`; without it the question

@@ -57,7 +57,7 @@ enum script_op_kind {
 	SCRIPT_CHARGE, /* takes each check's cost as far as it is there: it was admitted while nobody could ask */
 	SCRIPT_LEAVE,    /* the caller of the checks' turns waits no more */
 	SCRIPT_MOVE_OUT, /* one check: by version `stamp_us` of the regions the key is at home elsewhere: nothing is taken here any
-			  * more. The answer's `amount`: µs until no lease is outstanding and a hold is over; if 0, what remains is what
+			  * more. The answer's `amount`: µs until no lease is outstanding, a hold is over and the breaker not open; if 0, what remains is what
 			  * there may be there. `wait_us`: until no id is remembered here */
 	SCRIPT_MOVE_IN, /* one check: by version `stamp_us` the key is at home here, and at most `amount` remains; UINT64_MAX: may
 			 * it be? SCRIPT_UNKNOWN: it has left, by a version that is not earlier */

@@ -204,6 +204,34 @@ Test(handover, an_ordinary_hold_is_waited_for)
 	}
 }
 
+Test(handover, an_open_breaker_is_waited_for)
+{
+	const struct breaker_rule rule = {
+		.failures = 1, .of = 1, .trials = 1, .open_us = 60 * SECOND};
+
+	for (unsigned i = 0; i < KINDS; i++) {
+		const char *key = kinds[i].old_home;
+		struct limit l = limit_of(kinds[i].algorithm);
+		struct script_check check = {
+			.limit = &l, .key = slice_of(key), .cost = 1, .breaker = &rule};
+		struct script_op op = {.kind = SCRIPT_FEEDBACK,
+				       .checks = &check,
+				       .n_checks = 1,
+				       .amount = UINT64_MAX};
+		struct script_answer a;
+
+		script_rig_run(&rig, &op, 1, &a);
+		op.kind = SCRIPT_MOVE_OUT;
+		op.stamp_us = 2;
+		script_rig_run(&rig, &op, 1, &a);
+		cr_assert_gt(a.amount, 55 * SECOND, "%s", key);
+		cr_assert_leq(a.amount, 60 * SECOND, "%s", key);
+		rig.virtual_us = rig.clock_us + a.amount;
+		script_rig_run(&rig, &op, 1, &a);
+		cr_assert_eq(a.amount, 0, "%s: it is half-open", key);
+	}
+}
+
 Test(handover, a_question_opens_nothing)
 {
 	for (unsigned i = 0; i < KINDS; i++) {

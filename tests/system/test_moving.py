@@ -24,6 +24,7 @@ POLICIES = [
     {"name": "tree", "scope": "home", "levels": [{"name": "tenant", "limit": 10, "per": "1h", "burst": 20},
                                                 {"name": "user", "limit": 10, "per": "1h", "burst": 15}]},
     {"name": "shut", "limit": 100, "per": "1s", "scope": "home", "on_outage": "deny"},
+    {"name": "fragile", "limit": 10, "per": "1s", "scope": "home", "breaker": {"failures": 1, "of": 1, "open": "10m"}},
     {"name": "here", "limit": 10, "per": "1h", "burst": 20},
 ]
 
@@ -131,6 +132,12 @@ class Carried(Moving):
         self.assertEqual("OK", old.call("KOVA.FEEDBACK", "hour", key, "ERROR", "STATUS", "429", "RETRYAFTER", "600"))
         self.assertEqual(0, self.take(new, "hour", key, 3))
         harness.wait_for(lambda: new.call("KOVA.TAKE", "hour", key)[3] > 500000, "a wait for the end of the hold")
+
+    def test_an_open_breaker_is_waited_for(self):
+        old, new, key = self.agent(1), self.agent(2), key_that("eu", "ap")
+        self.assertEqual("OK", old.call("KOVA.FEEDBACK", "fragile", key, "ERROR"))
+        self.assertEqual(0, self.take(new, "fragile", key, 3))
+        harness.wait_for(lambda: new.call("KOVA.TAKE", "fragile", key)[3] > 500000, "a wait for the end of the breaker's time")
 
     def test_a_hold_at_the_home_is_no_move(self):
         new, key = self.agent(2), key_that("eu", "ap")
