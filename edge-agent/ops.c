@@ -8,7 +8,7 @@
 #include "agent.h"
 #include "io/log.h"
 
-enum { LOG_FLUSH_MS = 1000 };
+enum { LOG_FLUSH_MS = 1000, CLIPPED_NAMES_MAX = 8 };
 
 /* ---- the clock ---- */
 
@@ -212,6 +212,18 @@ static bool clock_differs(const struct ops_totals *t)
 	return differs;
 }
 
+/* Of global limits, those of which the region has no grant though they are asked for: some of their names. */
+static void write_clipped(const struct quotas_numbers *q, struct buf *to)
+{
+	unsigned said = 0;
+
+	buf_printf(to, ",\"clipped\":[");
+	for (unsigned i = 0; i < q->n_policies && said < CLIPPED_NAMES_MAX; i++)
+		if (q->policies[i].roots[QUOTA_CLIPPED] > 0)
+			buf_printf(to, "%s\"%s\"", said++ > 0 ? "," : "", q->policies[i].name);
+	buf_printf(to, "]");
+}
+
 bool ops_ready(const struct ops_totals *t, struct buf *ret_json)
 {
 	const struct engine_health *health = &t->health;
@@ -237,13 +249,16 @@ bool ops_ready(const struct ops_totals *t, struct buf *ret_json)
 	buf_printf(ret_json,
 		   "{\"status\":\"%s\",\"degraded\":[%.*s],"
 		   "\"redis\":{\"shards\":%u,\"up\":%u},"
-		   "\"waiters\":%llu,\"requests\":%llu}\n",
+		   "\"waiters\":%llu,\"requests\":%llu",
 		   t->draining     ? "draining"
 		   : names.len > 0 ? "degraded"
 				   : "ready",
 		   (int)names.len, names.len > 0 ? names.ptr : "", health->shards,
 		   health->shards_up, (unsigned long long)health->waiters,
 		   (unsigned long long)health->requests);
+	if (t->quotas.clipped > 0)
+		write_clipped(&t->quotas, ret_json);
+	buf_printf(ret_json, "}\n");
 	buf_release(&names);
 	return !t->draining;
 }

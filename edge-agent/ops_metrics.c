@@ -239,6 +239,28 @@ static void collect_kafka(struct metrics_writer *w, const void *totals)
 		metrics_numbers(w, numbers, sizeof numbers / sizeof numbers[0]);
 }
 
+static void write_roots(struct metrics_writer *w, const struct ops_totals *t)
+{
+	static const char *const states[QUOTA_STATES] = {[QUOTA_GRANTED] = "granted",
+							 [QUOTA_FLOOR] = "floor",
+							 [QUOTA_LENT] = "lent",
+							 [QUOTA_CLIPPED] = "clipped"};
+	const struct quotas_numbers *q = &t->quotas;
+
+	metrics_family(w, "kova_quota_roots", METRIC_GAUGE, NULL,
+		       "Roots of global limits in use, by which share is in force in this region: "
+		       "a grant's; the floor; what is not lent of it; no grant's, though it is "
+		       "asked for.");
+	for (unsigned i = 0; i < q->n_policies; i++)
+		for (int state = 0; state < QUOTA_STATES; state++) {
+			const struct metric_label labels[] = {{"policy", q->policies[i].name},
+							      {"region", t->own_region},
+							      {"state", states[state]}};
+
+			metrics_sample(w, labels, 3, (double)q->policies[i].roots[state]);
+		}
+}
+
 static void write_shares(struct metrics_writer *w, const struct ops_totals *t)
 {
 	const struct quotas_numbers *q = &t->quotas;
@@ -252,6 +274,16 @@ static void write_shares(struct metrics_writer *w, const struct ops_totals *t)
 
 		metrics_sample(w, labels, 2, q->policies[i].share);
 	}
+	metrics_family(w, "kova_quota_demand_ratio", METRIC_GAUGE, NULL,
+		       "The part of global limits that this agent is asked for: the mean over the "
+		       "roots that are in use. 1 is all of the limit.");
+	for (unsigned i = 0; i < q->n_policies; i++) {
+		const struct metric_label labels[] = {{"policy", q->policies[i].name},
+						      {"region", t->own_region}};
+
+		metrics_sample(w, labels, 2, q->policies[i].demand);
+	}
+	write_roots(w, t);
 	metrics_family(w, "kova_global_excess_bound_ratio", METRIC_GAUGE, NULL,
 		       "Loose limits: the part of the limit by which it may be exceeded because "
 		       "this region goes on without news; 0 when it is in touch.");

@@ -141,7 +141,8 @@ static int note_share(struct quotas *s, struct quota *q, const struct script_sha
 					.whole = said->report.whole,
 					.parts = said->parts,
 					.floor = said->floor,
-					.granted = said->granted_us > 0};
+					.granted = said->granted_us > 0,
+					.lent = said->lent_us > 0};
 	return was.said_ms > 0
 		       ? compare_parts(said->parts, said->report.whole, was.parts, was.whole)
 		       : 0;
@@ -470,20 +471,28 @@ static struct quotas_policy *policy_place(struct quotas_numbers *n, const struct
 	return &n->policies[i];
 }
 
+static enum quota_state state_of(const struct quota *q, uint64_t now_ms)
+{
+	if (q->share.granted)
+		return QUOTA_GRANTED;
+	if (q->asked_ms + CLIPPED_MS > now_ms && q->since_ms + CLIPPED_MS < now_ms)
+		return QUOTA_CLIPPED;
+	return q->share.lent ? QUOTA_LENT : QUOTA_FLOOR;
+}
+
 static void add_quota(const struct quotas *s, const struct quota *q, const struct policy *p,
-		      struct quotas_numbers *n, unsigned counts[QUOTAS_POLICIES_MAX])
+		      struct quotas_numbers *n)
 {
 	struct quotas_policy *of = policy_place(n, p);
-	uint64_t now_ms = uv_now(s->loop);
 	double share = (double)q->share.parts / q->share.whole;
+	enum quota_state state = state_of(q, uv_now(s->loop));
 
-	if (!q->share.granted && q->asked_ms + CLIPPED_MS > now_ms &&
-	    q->since_ms + CLIPPED_MS < now_ms)
-		n->clipped++;
+	n->clipped += state == QUOTA_CLIPPED;
 	if (of == NULL)
 		return;
-	counts[of - n->policies]++;
+	of->roots[state]++;
 	of->share += share;
+	of->demand += (double)q->demand / p->global.whole;
 	if (p->global.loose && goes_on(s, q)) {
 		double excess = share - (double)q->share.floor / q->share.whole;
 
@@ -493,8 +502,6 @@ static void add_quota(const struct quotas *s, const struct quota *q, const struc
 
 void quotas_numbers(const struct quotas *s, struct quotas_numbers *ret_numbers)
 {
-	unsigned counts[QUOTAS_POLICIES_MAX] = {0};
-
 	*ret_numbers = s->numbers;
 	ret_numbers->on = true;
 	ret_numbers->quotas = quota_table_count(s->table);
@@ -502,10 +509,17 @@ void quotas_numbers(const struct quotas *s, struct quotas_numbers *ret_numbers)
 		const struct policy *p = policy_of(s, quota_policy(q));
 
 		if (p != NULL && q->share.said_ms > 0 && q->share.whole > 0)
-			add_quota(s, q, p, ret_numbers, counts);
+			add_quota(s, q, p, ret_numbers);
 	}
-	for (unsigned i = 0; i < ret_numbers->n_policies; i++)
-		ret_numbers->policies[i].share /= counts[i];
+	for (unsigned i = 0; i < ret_numbers->n_policies; i++) {
+		struct quotas_policy *of = &ret_numbers->policies[i];
+		uint64_t n = 0;
+
+		for (int state = 0; state < QUOTA_STATES; state++)
+			n += of->roots[state];
+		of->share /= (double)n;
+		of->demand /= (double)n;
+	}
 }
 
 /* ---- Life ---- */

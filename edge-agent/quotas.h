@@ -54,11 +54,22 @@ bool quotas_grant(struct quotas *s, const struct share_quota *of, const struct s
 /* Whether a record of the producer's is ours; then it is told of here. */
 bool quotas_delivered(struct quotas *s, void *opaque);
 
+/* Which share of a quota is in force in this region. */
+enum quota_state {
+	QUOTA_GRANTED, /* that of a grant, or more */
+	QUOTA_FLOOR,   /* the floor; nobody asks for more */
+	QUOTA_LENT,    /* the floor less what is lent of it */
+	QUOTA_CLIPPED, /* no grant's, and it is asked for here, for some seconds */
+	QUOTA_STATES
+};
+
 /* Of one policy, over its quotas that were asked for here or elsewhere lately. */
 struct quotas_policy {
 	const char *name; /* for ever */
-	double share;     /* the mean part of the whole that is in force here */
-	double excess;    /* loose: the greatest part that goes on here without news; else 0 */
+	uint64_t roots[QUOTA_STATES];
+	double share;  /* the mean part of the whole that is in force here */
+	double demand; /* the mean part that this agent is asked for */
+	double excess; /* loose: the greatest part that goes on here without news; else 0 */
 	bool loose;
 };
 

@@ -21,6 +21,7 @@ struct quota_share {
 	uint64_t said_ms; /* 0: nothing yet */
 	uint32_t whole, parts, floor;
 	bool granted; /* a grant is in force */
+	bool lent;    /* of the floor, by a promise that binds */
 };
 
 struct quota {

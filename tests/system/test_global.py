@@ -50,6 +50,11 @@ class Regions(globe.Case):
         for _ in range(times):
             agent.call("KOVA.TAKE", policy, self.root)
 
+    def roots(self, agent, policy):
+        labels = f'policy="{policy}",region="{agent.config["region"]}"'
+        return {state: self.metric(agent, f'kova_quota_roots{{{labels},state="{state}"}}')
+                for state in ("granted", "floor", "lent", "clipped")}
+
     def degraded(self, agent):
         return json.loads(agent.http("GET", "/readyz").body)["degraded"]
 
@@ -61,6 +66,9 @@ class Regions(globe.Case):
         self.assertEqual(self.admit(agent, self.day, self.root, 1.0), 100)
         self.assertEqual(self.share(agent, self.rate), 0.1)
         harness.wait_for(lambda: "share@eu" in (self.ask(agent, self.rate), self.degraded(agent))[1], "a degraded share")
+        self.ask(agent, self.rate)
+        self.assertEqual(json.loads(agent.http("GET", "/readyz").body)["clipped"], [self.rate])
+        self.assertEqual(self.roots(agent, self.rate), {"granted": 0, "floor": 0, "lent": 0, "clipped": 1})
 
     def test_a_grant_raises_the_share_until_it_ends(self):
         coordinator, agent = self.start_coordinator(), self.start("eu", self.policies)
@@ -69,6 +77,7 @@ class Regions(globe.Case):
             coordinator.grant("eu", policy, self.key, parts, 12)
             self.wait_share(agent, policy, 0.8)
             self.assertNotIn("share@eu", self.degraded(agent))
+            self.assertEqual(self.roots(agent, policy), {"granted": 1, "floor": 0, "lent": 0, "clipped": 0})
         self.assertGreaterEqual(self.admit(agent, self.rate, self.root, 1.0), 500)
         self.assertEqual(1 + self.admit(agent, self.window, self.root, 0.5), 80)
         self.assertEqual(1 + self.admit(agent, self.day, self.root, 0.5), 800)
@@ -90,6 +99,7 @@ class Regions(globe.Case):
             report = coordinator.newest["eu", self.rate, self.key]
         self.assertGreater(report.demand, asked / 2)
         self.assertLess(report.demand, asked * 2)
+        self.assertGreater(self.metric(agent, f'kova_quota_demand_ratio{{policy="{self.rate}",region="eu"}}'), 0.01)
         coordinator.grant("eu", self.rate, self.key, 500, 10)
         report = coordinator.report("eu", self.rate, self.key, lambda r: r.live)
         self.assertGreater(report.seq, 0)
@@ -145,6 +155,7 @@ class Regions(globe.Case):
         self.assertEqual((report.lent, report.lent_epoch), (100, coordinator.epoch))
         self.assertEqual(self.share(us, self.rate), 0.1)  # by the grant
         self.wait_share(us, self.rate, 0)
+        self.assertEqual(self.roots(us, self.rate), {"granted": 0, "floor": 0, "lent": 1, "clipped": 0})
         self.assertNotIn("share@us", self.degraded(us))
         refused = us.call("KOVA.TAKE", self.rate, self.root)
         self.assertEqual(refused[0], 0)
