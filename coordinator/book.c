@@ -89,7 +89,8 @@ static kova_status series_find(struct book *b, const struct book_key *key, uint3
 	if (b->series_slots[slot] == 0) {
 		struct book_series *s = &b->series[b->n_series++];
 
-		*s = (struct book_series){0};
+		*s = (struct book_series){
+			.shares_told = {.n = UINT64_MAX}}; /* not what an owner before has told */
 		name_copy(s->policy, key->policy);
 		name_copy(s->region, key->region);
 		b->series_slots[slot] = (uint32_t)b->n_series;

@@ -21,8 +21,8 @@ struct book_key {
 struct book_series {
 	char policy[NAME_BYTES_MAX + 1], region[NAME_BYTES_MAX + 1];
 	struct usage_counts total;
-	struct usage_counts told; /* of that: to who publishes the rows (rows.h) */
-	struct share_sum shares, shares_told;
+	struct usage_counts told;             /* of that: to who publishes the rows (rows.h) */
+	struct share_sum shares, shares_told; /* the latter: no such sum, before the first time */
 };
 
 /* A ledger that has changed. */

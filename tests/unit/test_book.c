@@ -5,6 +5,7 @@
 #include "book.h"
 #include "dice.h"
 #include "records.h"
+#include "rows.h"
 
 static void use(struct book *b, const char *policy, const char *region, const char *root,
 		const char *agent, uint64_t epoch, uint64_t admitted)
@@ -127,6 +128,32 @@ static uint64_t used(struct book *b, const char *policy, const char *root, const
 
 	cr_assert_eq(book_used(b, slice_of(policy), slice_of(root), region, &counts), KOVA_OK);
 	return counts.admitted;
+}
+
+static bool count_told(const char *topic, struct slice key, struct slice value, void *data)
+{
+	(void)topic;
+	(void)key;
+	(void)value;
+	++*(unsigned *)data;
+	return true;
+}
+
+Test(book, who_takes_over_tells_once_that_nothing_is_shared_there)
+{
+	struct keys keys = {0};
+	unsigned told = 0;
+	struct book b;
+
+	book_init(&b, &keys);
+	cr_assert_eq(book_set_shares(&b, SLICE("p"), SLICE("eu"), (struct share_sum){0}), KOVA_OK);
+	cr_assert(rows_tell(&b, 0, count_told, &told));
+	cr_expect_eq(told, 1, "the one before may have told something");
+	book_settle(&b);
+	cr_assert(rows_tell(&b, 0, count_told, &told));
+	cr_expect_eq(told, 1);
+	book_release(&b);
+	keys_release(&keys);
 }
 
 Test(book, what_a_root_has_used_in_a_region_or_in_all)
