@@ -52,6 +52,7 @@ kova_status global_terms_copy(const struct coord_conf *conf, const struct coord_
 		t.n_regions = first->regions.n;
 	for (size_t i = 0; i < t.n_regions; i++) {
 		strcpy(t.region[i].name, first->regions.of[i].name);
+		t.region[i].floor_ppm = first->regions.of[i].floor_ppm;
 		t.region[i].is_dead = first->regions.of[i].is_dead;
 	}
 	*ret_terms = t;

@@ -14,6 +14,7 @@ struct global_terms {
 	size_t n_regions; /* as in each terms; 0 without global policies */
 	struct {
 		char name[NAME_BYTES_MAX + 1];
+		uint32_t floor_ppm; /* of this version */
 		bool is_dead;
 	} region[ALLOCATOR_REGIONS_MAX];
 	struct global_policy *policies; /* in the bytewise order of their names */

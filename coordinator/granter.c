@@ -130,6 +130,12 @@ static bool has_room(struct granter *g)
 
 /* ---- Taking over ---- */
 
+static void grant_not_before(struct granter *g, uint64_t at_us)
+{
+	if (at_us > g->waits_until_us)
+		g->waits_until_us = at_us;
+}
+
 /* A region that is not shared with any more may go on with what it got: nobody else gets it meanwhile. */
 static void wait_for(struct granter *g, const struct allocator_terms *t,
 		     const struct share_grant *grant, uint64_t now_us)
@@ -139,8 +145,7 @@ static void wait_for(struct granter *g, const struct allocator_terms *t,
 	if (t->kind == SHARE_WINDOW)
 		most_us += t->window_us;
 	most_us += t->margin_us + allocator_least_margin_us(most_us, t->max_skew_us);
-	if (now_us + most_us > g->waits_until_us)
-		g->waits_until_us = now_us + most_us;
+	grant_not_before(g, now_us + most_us);
 }
 
 kova_status granter_restore(struct granter *g, const struct share_quota *quota,
@@ -177,6 +182,11 @@ kova_status granter_report(struct granter *g, const struct share_quota *quota,
 
 	if (policy == NULL || region == g->terms->n_regions || g->terms->region[region].is_dead)
 		return KOVA_ENOTFOUND;
+	if (report->floor > 0 && report->floors == policy->terms.floors &&
+	    report->floor - 1 != g->terms->region[region].floor_ppm) {
+		grant_not_before(g, now_us + GRANTER_FLOORS_US);
+		return KOVA_ECONFIG;
+	}
 	if (!has_room(g) || quota_make(g, policy, quota->root, &q) != KOVA_OK)
 		return KOVA_ENOMEM;
 	r = *report;

@@ -12,6 +12,9 @@
 
 #define GRANTER_IDLE_US (UINT64_C(600) * 1000000)
 
+/* Longer than between two reports of a quota. */
+#define GRANTER_FLOORS_US (UINT64_C(10) * 1000000)
+
 /* By then an ownership begins anew, for times are few bits (core/allocator.h). */
 #define GRANTER_OLD_US (UINT64_C(60) * 86400 * 1000000)
 
@@ -42,7 +45,8 @@ struct granter {
 	struct allocator *allocator;   /* the one that is worked upon */
 	struct granter_sum *sums;      /* by policy: of the last sweep through all, ... */
 	struct granter_sum *next_sums; /* ... and of the one that is under way */
-	uint64_t waits_until_us; /* a region that is none any more may have something until then */
+	uint64_t
+		waits_until_us; /* a region that is none any more may have something until then, or one has another floor */
 };
 
 /* The part of a key that is its allocator. */
@@ -61,7 +65,10 @@ void granter_release(struct granter *g);
 KOVA_MUST_CHECK kova_status granter_restore(struct granter *g, const struct share_quota *quota,
 					    const struct share_grant *grant, uint64_t now_us);
 
-/* KOVA_ENOTFOUND: no global policy, or no region, is called so. KOVA_ENOMEM. */
+/*
+ * KOVA_ENOTFOUND: no global policy, or no region, is called so. KOVA_ECONFIG: by its configuration the region has another floor than is counted
+ * here, so nothing is known of what floors come to, and nothing is granted for GRANTER_FLOORS_US. KOVA_ENOMEM.
+ */
 KOVA_MUST_CHECK kova_status granter_report(struct granter *g, const struct share_quota *quota,
 					   const struct share_report *report, uint64_t now_us);
 

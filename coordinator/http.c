@@ -90,6 +90,10 @@ static void collect(struct metrics_writer *w, const void *data)
 		{"kova_coordinator_unshared", METRIC_COUNTER,
 		 "Of these: of policies that are not global here, or of regions that are none.",
 		 n->unshared},
+		{"kova_coordinator_floors_differ", METRIC_COUNTER,
+		 "Of these: of regions whose floor is another by their configuration than by this "
+		 "one. Nothing is granted meanwhile.",
+		 n->floors_differ},
 		{"kova_coordinator_grants", METRIC_COUNTER, "Grants that were committed.",
 		 n->grants},
 		{"kova_coordinator_transactions", METRIC_COUNTER,

@@ -66,9 +66,10 @@ struct session {
 	uint64_t conf_number; /* of the configuration that these are of */
 	uint64_t now_us; /* by the steady clock, read after what is being read or decided upon */
 	int64_t from_ms; /* since when the books differ from what was committed */
-	uint64_t committed_ns; /* when the last transaction was */
-	int n_usage;           /* partitions of kova.usage.v1 */
-	uint64_t weigh_ns;     /* when weights are due */
+	uint64_t committed_ns;   /* when the last transaction was */
+	int n_usage;             /* partitions of kova.usage.v1 */
+	uint64_t weigh_ns;       /* when weights are due */
+	uint64_t floors_told_us; /* when the log was told that floors differ */
 	struct buf weights; /* items that leave once this transaction is committed, a line each */
 	bool failed;
 	struct coord_numbers numbers;            /* published after each commit */
@@ -477,6 +478,20 @@ static kova_status read_child(struct session *s, struct partition *p, struct sli
 	return status;
 }
 
+/* Said once in each time for which nothing is granted. */
+static void on_other_floor(struct session *s, const struct share_report_message *m)
+{
+	s->numbers.floors_differ++;
+	if (s->now_us < s->floors_told_us + GRANTER_FLOORS_US)
+		return;
+	s->floors_told_us = s->now_us;
+	log_event(LOG_ERROR, "floors_differ",
+		  "the region has another floor by its configuration than by this one, of the same "
+		  "regions_version: nothing is granted",
+		  LOG_TEXT_FIELD("region", m->quota.region.ptr),
+		  LOG_INT_FIELD("floor_ppm", m->report.floor - 1));
+}
+
 /* Of a policy or region that is none here: its share stays its floor. */
 static kova_status read_report(struct session *s, struct partition *p, struct slice value)
 {
@@ -487,11 +502,11 @@ static kova_status read_report(struct session *s, struct partition *p, struct sl
 		return status;
 	s->numbers.reports++;
 	status = granter_report(&p->grants, &m.quota, &m.report, s->now_us);
+	if (status == KOVA_ECONFIG)
+		on_other_floor(s, &m);
 	share_report_release(&m);
-	if (status != KOVA_ENOTFOUND)
-		return status;
-	s->numbers.unshared++;
-	return KOVA_OK;
+	s->numbers.unshared += status == KOVA_ENOTFOUND;
+	return status == KOVA_ENOMEM ? status : KOVA_OK;
 }
 
 static kova_status read_value(struct session *s, struct partition *p, const rd_kafka_message_t *m)

@@ -13,7 +13,7 @@
 
 struct coord_numbers {
 	uint64_t records, malformed, transactions, failures, rows, ledger_records;
-	uint64_t foreign, reports, unshared, grants, refused;
+	uint64_t foreign, reports, unshared, floors_differ, grants, refused;
 	uint64_t keys, partitions, quotas;
 	uint64_t taking_over;  /* partitions that are being rebuilt */
 	uint64_t take_over_us; /* what that took, the last time */

@@ -304,6 +304,8 @@ static void report(struct quotas *s, struct quota *q, const struct share_report 
 {
 	const struct slice policy = quota_policy(q), root = quota_root(q);
 	const struct share_quota of = {slice_of(s->conf->region), policy, root};
+	const struct edge_regions *regions = &s->conf->regions;
+	struct share_report says = *r;
 	char key[KEY_BYTES_MAX], hlc[HLC_TEXT_MAX];
 	int hlc_len =
 		snprintf(hlc, sizeof hlc, "%" PRIu64, hlc_now(s->hlc, clock_read().wall_us / 1000));
@@ -320,7 +322,8 @@ static void report(struct quotas *s, struct quota *q, const struct share_report 
 				      .opaque = opaque_of(q)};
 
 	buf_clear(&s->value);
-	share_report_write(&of, r, &s->value);
+	says.floor = regions->of[regions->own].floor_ppm + 1;
+	share_report_write(&of, &says, &s->value);
 	if (q->is_reported || buf_failed(&s->value) || record.key.len > sizeof key)
 		return;
 	record.value = buf_slice(&s->value);

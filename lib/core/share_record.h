@@ -42,4 +42,5 @@ struct share_report {
 	uint32_t floors; /* version of the floors whose cuts are in force here */
 	uint32_t lent;   /* of its floor, by the promise that echoes ... */
 	uint64_t lent_epoch, lent_c0_us; /* ... this; 0: none */
+	uint32_t floor; /* 1 + millionths that its floor is by its configuration; 0: unsaid */
 };

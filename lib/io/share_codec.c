@@ -59,7 +59,8 @@ kova_status share_report_parse(struct slice value, struct share_report_message *
 			   .floors = p->floors,
 			   .lent = p->lent,
 			   .lent_epoch = p->lent_epoch,
-			   .lent_c0_us = p->lent_c0},
+			   .lent_c0_us = p->lent_c0,
+			   .floor = p->floor},
 	};
 	if (quota_of(p->region, p->policy, p->root, &ret_m->quota) &&
 	    report_is_sound(&ret_m->report))
@@ -96,6 +97,7 @@ void share_report_write(const struct share_quota *q, const struct share_report *
 	p.lent = r->lent;
 	p.lent_epoch = r->lent_epoch;
 	p.lent_c0 = r->lent_c0_us;
+	p.floor = r->floor;
 	to = buf_reserve(out, kova__v1__share_report__get_packed_size(&p));
 	if (to != NULL)
 		out->len += kova__v1__share_report__pack(&p, (uint8_t *)to);

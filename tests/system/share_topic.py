@@ -16,7 +16,8 @@ GRANTS, REPORT_SCHEMA = "kova.grants.v1", "kova.share.v1"
 Grant = collections.namedtuple(
     "Grant", "region policy root seq clock t0 duration whole parts before window floor floors epoch c0 partition")
 Report = collections.namedtuple(
-    "Report", "region policy root clock t0 seq live whole demand used window floors lent lent_epoch lent_c0")
+    "Report", "region policy root clock t0 seq live whole demand used window floors lent lent_epoch lent_c0 floor",
+    defaults=[0])
 
 
 def now_us():
@@ -36,7 +37,7 @@ def _varint(number):
 def encode(message):
     """A Report (or a Grant) by its fields' numbers, which are those of their order."""
     out = b""
-    for number, value in enumerate(message[:15], 1):
+    for number, value in enumerate(message[:16 if isinstance(message, Report) else 15], 1):
         if isinstance(value, str):
             value = value.encode()
         if isinstance(value, bytes):
@@ -82,6 +83,7 @@ class Share:
         self.clock, self.seq, self.granted, self.until = 1, 0, 0, 0
         self.demand, self.lends = 0, 0
         self.epoch, self.c0, self.read, self.lent = 0, 0, 0, (0, 0, 0)
+        self.floor = 0  # as its configuration has it: 1 + millionths
 
     def take(self, grant):
         if grant.seq <= self.seq:
@@ -97,7 +99,7 @@ class Share:
     def report(self):
         t0 = now_us()
         return Report(self.region, self.policy, self.root, self.clock, t0, self.seq, t0 < self.until, self.whole,
-                      self.demand, 0, 0, 1, *self.lent)
+                      self.demand, 0, 0, 1, *self.lent, self.floor)
 
 
 class Regions:

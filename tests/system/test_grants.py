@@ -33,6 +33,19 @@ class One(grants.Case):
             self.assertEqual(at["floor"], 100)
             self.assertAlmostEqual(at["share"], at["floor"] + at["grant"], delta=0.001)
         self.assertLessEqual(sum(at["share"] for at in row["regions"].values()), 1000)
+        self.check_other_floor(daemon)
+
+    def check_other_floor(self, daemon):
+        """A region of which the coordinator has another floor: nobody gets anything, until they agree."""
+        one = self.regions.shares["ap", *self.quotas[0]]
+        one.floor = 200001
+        harness.wait_for(lambda: daemon.metric("kova_coordinator_floors_differ_total") > 0, "that it is noticed")
+        self.assertRegex(daemon.log(), '"floors_differ".*"ap".*200000')
+        there = [share for (_, policy, root), share in self.regions.shares.items() if (policy, root) == self.quotas[0]]
+        harness.wait_for(lambda: all(share.now() == 0 for share in there), "no grants", 30)
+        one.floor = 100001
+        self.want(us=2000)
+        self.has("us", 800)
 
     def test_a_successor_counts_what_was_granted_before(self):
         daemon = self.coordinate(grant=grants.LONG)
@@ -50,12 +63,19 @@ class One(grants.Case):
 
 
 class Several(grants.Case):
+    def share_in_rows(self, region):
+        row = coordinator.rows_of(self.broker.read(coordinator.ROLLUP, coordinator.COMMITTED))[-1]
+        return row["regions"][region]["share"]
+
     def test_two_share_the_quotas_and_one_takes_over_from_the_other(self):
         self.report(interval=0.1, eu=2000)
         first = self.coordinate("a", grant=grants.LONG).wait_partitions(4)
         second = self.coordinate("b", grant=grants.LONG).wait_partitions(2)
         first.wait_partitions(2)
         self.has("eu", 800)
+        self.regions.shares["eu", *self.quotas[0]].demand = 0
+        mean = (5 * 800 + 333) / 6  # of the one that nobody wants each has a third
+        harness.wait_for(lambda: abs(self.share_in_rows("eu") - mean) <= 10, "a row of the quotas of both", 40)
         first.kill()
         self.want(us=2000)
         begun = time.monotonic()

@@ -273,6 +273,34 @@ Test(granter, times_are_of_the_ownership_and_promises_echo_the_record)
 	global_terms_release(&t);
 }
 
+Test(granter, while_a_region_has_another_floor_nothing_is_granted)
+{
+	struct global_terms t = terms_new(1);
+	struct share_report r = {
+		.clock = 1, .t0_us = 1, .whole = 1000, .demand = 500, .floors = 1, .floor = 200001};
+	const struct share_quota us = quota("us", "p0", "b");
+	struct given got = {.most = 64};
+	struct keys keys = {0};
+	struct granter g;
+
+	t.region[1].floor_ppm = 100000;
+	cr_assert_eq(granter_init(&g, &t, &keys, 5, 1), KOVA_OK);
+	cr_assert_eq(report(&g, quota("eu", "p0", "a"), 1, 2000, SECOND), KOVA_OK);
+	cr_expect_eq(granter_report(&g, &us, &r, SECOND), KOVA_ECONFIG);
+	cr_assert(granter_decide(&g, 10 * SECOND, give, &got));
+	cr_expect_eq(got.n, 0, "to nobody");
+	r.floors = 2;
+	cr_expect_eq(granter_report(&g, &us, &r, 10 * SECOND), KOVA_OK, "another version");
+	r.floors = 1;
+	r.floor = 100001;
+	cr_expect_eq(granter_report(&g, &us, &r, 11 * SECOND), KOVA_OK);
+	cr_assert(granter_decide(&g, 12 * SECOND, give, &got));
+	cr_expect_eq(got.n, 2);
+	granter_release(&g);
+	keys_release(&keys);
+	global_terms_release(&t);
+}
+
 /* Regions as agents are: each reports while it was asked for, or another was granted something, in the last minute. */
 static uint64_t given_last_us[2], asked_last_us;
 

@@ -47,7 +47,8 @@ static struct share_report some_report(struct dice *d)
 				     .floors = (uint32_t)dice_below(d, UINT32_MAX),
 				     .lent = (uint32_t)dice_below(d, whole + 1),
 				     .lent_epoch = dice_below(d, UINT64_MAX),
-				     .lent_c0_us = dice_below(d, LIMIT_FOREVER_US + 1)};
+				     .lent_c0_us = dice_below(d, LIMIT_FOREVER_US + 1),
+				     .floor = (uint32_t)dice_next(d)};
 }
 
 Test(share_codec, a_grant_is_what_it_was)
@@ -104,6 +105,7 @@ Test(share_codec, a_report_is_what_it_was)
 		cr_expect_eq(m.report.lent, r.lent);
 		cr_expect_eq(m.report.lent_epoch, r.lent_epoch);
 		cr_expect_eq(m.report.lent_c0_us, r.lent_c0_us);
+		cr_expect_eq(m.report.floor, r.floor);
 		share_report_release(&m);
 		buf_release(&bytes);
 	}
