@@ -235,7 +235,8 @@ const struct command command_config = {
 		   "configuration file.\n"
 		   "log: who changed what when, on whichever node; the agent keeps the last 1000.\n"
 		   "diff: what one change of the log did.\n"
-		   "rollback: puts back what was before it, as a new change.",
+		   "rollback: puts back what was before it, as a new change; not of pools, whose\n"
+		   "addresses and keys the log does not have.",
 	.examples = "kovactl config check /etc/kova/agent.json\n"
 		    "kovactl config show > policies.json\n"
 		    "kovactl config log --limit 5\n"

@@ -246,7 +246,12 @@ int config_rollback(struct session *s, const char *version, bool force)
 	int status;
 	json_t *change = find(s, version, &body, &status);
 
-	if (change != NULL && !force && is_outdated(json_object_get(body, "changes"), change)) {
+	if (change != NULL && strcmp(text_of(change, "kind"), "pool") == 0) {
+		complain("a pool can't be put back: the log has no addresses and keys");
+		hint("put the whole definition: PUT /v1/pools/NAME, or kovactl pool import");
+		status = EXIT_USAGE;
+	} else if (change != NULL && !force &&
+		   is_outdated(json_object_get(body, "changes"), change)) {
 		complain("it was changed again since version %s", version);
 		hint("--force puts back what was before that version all the same");
 		status = EXIT_USAGE;

@@ -395,6 +395,15 @@ class WithAgent(Kovactl):
         self.assertEqual(len(shown["policies"]), len(POLICIES))
         self.kovactl("config", "check", path)
 
+    def test_config_rollback_knows_a_pool_from_a_policy(self):
+        self.assertEqual(self.agent.http("PUT", "/v1/pools/slow", {"endpoints": ["http://192.0.2.1:1"]}).status, 200)
+        change = self.json("config", "log")["changes"][0]
+        self.assertEqual((change["kind"], change["name"], change["before"]), ("pool", "slow", None))
+        for more in ((), ("--force",)):
+            self.assertIn("a pool", self.kovactl("config", "rollback", str(change["version"]), *more, expect=USAGE)[1])
+        self.assertEqual(self.json("take", "slow", "k")["reason"], "ok")
+        self.assertEqual(self.agent.http("GET", "/v1/pools").json(), {"pools": ["slow"]})
+
     def test_doctor(self):
         out, _ = self.kovactl("doctor")
         self.assertIn("All is well", out)
