@@ -60,8 +60,8 @@ struct catalogue {
 	struct weighed *weighed;
 	struct weights_rule **weights;
 	size_t n_weighed, n_weights;
-	struct table names, exact, prefixes, weighed_names; /* the last: NULL, no weights */
-	struct pool_def **pools;                            /* by name in order; NULL: none */
+	struct table names, envoys, exact, prefixes, weighed_names; /* the last: NULL, no weights */
+	struct pool_def **pools; /* by name in order; NULL: none */
 	size_t n_pools;
 };
 
@@ -153,6 +153,7 @@ static void catalogue_free(struct catalogue *c)
 	free(c->overrides);
 	free(c->lengths);
 	free(c->names.entries);
+	free(c->envoys.entries);
 	free(c->exact.entries);
 	free(c->prefixes.entries);
 	free(c);
@@ -190,6 +191,19 @@ const struct policy *catalogue_policy(const struct catalogue *c, struct slice na
 const struct policy *catalogue_policy_at(const struct catalogue *c, size_t i)
 {
 	return i < c->n_entries ? &c->entries[i].policy : NULL;
+}
+
+const struct policy *catalogue_envoy(const struct catalogue *c, struct slice name, uint64_t *walk)
+{
+	uint64_t hash = hash_bytes(name, 0), i = hash + *walk;
+	size_t index;
+
+	while (table_next(&c->envoys, hash, &i, &index)) {
+		*walk = i - hash;
+		if (slice_equal(c->entries[index].policy.envoy, name))
+			return &c->entries[index].policy;
+	}
+	return NULL;
 }
 
 /* The override of `t` with this hash, policy, level and key that is in force at `now_ms`. */
@@ -252,14 +266,21 @@ const struct override *catalogue_override(const struct catalogue *c, const struc
 
 static bool policies_add(struct catalogue *c, struct policy_rule *const *policies, size_t n)
 {
+	size_t n_envoys = 0;
+
+	for (size_t i = 0; i < n; i++)
+		n_envoys += policies[i]->policy.envoy.len > 0;
 	c->entries = calloc(n + 1, sizeof *c->entries);
 	c->policies = calloc(n + 1, sizeof(struct policy_rule *));
-	if (c->entries == NULL || c->policies == NULL || !table_init(&c->names, n))
+	if (c->entries == NULL || c->policies == NULL || !table_init(&c->names, n) ||
+	    !table_init(&c->envoys, n_envoys))
 		return false;
 	for (size_t i = 0; i < n; i++) {
 		c->entries[i].policy = policies[i]->policy;
 		c->policies[i] = policy_rule_ref(policies[i]);
 		table_add(&c->names, hash_bytes(slice_of(policies[i]->policy.name), 0), i);
+		if (policies[i]->policy.envoy.len > 0)
+			table_add(&c->envoys, hash_bytes(policies[i]->policy.envoy, 0), i);
 	}
 	c->n_entries = n;
 	return true;

@@ -76,6 +76,8 @@ struct policy {
 	bool has_adaptive; /* the limits of the last level */
 	struct adaptive_rule adaptive;
 	struct level *levels;
+	struct slice
+		envoy; /* rls_name_add() of its domain and keys (core/rls_key.h); empty: none */
 	struct policy_stats *stats;
 };
 
@@ -95,6 +97,12 @@ void catalogue_unref(struct catalogue *c); /* NULL is nothing */
 const struct policy *catalogue_policy(const struct catalogue *c, struct slice name);
 /* The policy with number `i`, from 0 on without gaps; NULL: there are no more. */
 const struct policy *catalogue_policy_at(const struct catalogue *c, size_t i);
+
+/*
+ * The policies whose `envoy` is `name`, one a call: with *walk 0 at first, and then as it was left. NULL: there are no
+ * more.
+ */
+const struct policy *catalogue_envoy(const struct catalogue *c, struct slice name, uint64_t *walk);
 
 struct pool_def;
 

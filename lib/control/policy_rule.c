@@ -13,12 +13,13 @@
 #include "control/weights.h"
 #include "core/duration.h"
 #include "core/lease.h"
+#include "core/rls_key.h"
 #include "core/share_plan.h"
 #include "core/shares.h"
 #include "io/calendar_zone.h"
 #include "io/policy_fields.h"
 
-enum { LEVELS_MAX = 8 };
+enum { LEVELS_MAX = 8, ENVOY_KEYS_MAX = 16 };
 enum { GLOBAL_LOOSE = 1, WEIGHTS_HISTORY = 1 };
 
 #define FIELD(name) (1u << FIELD_##name)
@@ -575,6 +576,38 @@ static void weights_check(const struct reading *in, const struct policy *p)
 			  "`weights` `history` is for policies with a level that has a `weight`");
 }
 
+static void envoy_read(const struct reading *in, struct policy_rule *rule)
+{
+	const struct conf_path path = {.up = in->path, .key = "envoy"};
+	const json_t *value = in->fields->envoy;
+	size_t errors = in->r->n_errors, n, i;
+	struct envoy_fields f = {0};
+	json_t *key;
+
+	if (value == NULL)
+		return;
+	if (algorithm_of(in) == ALGORITHM_CONCURRENCY)
+		conf_fail(in->r, in->path, "envoy", CONF_AT_KEY,
+			  "`envoy` is for every algorithm but `concurrency`: Envoy gives no permit "
+			  "back");
+	else if (json_is_object(value))
+		conf_read(in->r, &path, value, &envoy_table, &f);
+	else
+		conf_fail(in->r, in->path, "envoy", CONF_AT_VALUE,
+			  "`envoy` must be an object as { \"domain\": \"edge\", \"descriptors\": "
+			  "[\"tenant\"] }");
+	if (in->r->n_errors != errors)
+		return;
+	n = json_array_size(f.descriptors);
+	if (n < 1 || n > ENVOY_KEYS_MAX)
+		conf_fail(in->r, &path, "descriptors", CONF_AT_VALUE,
+			  "`descriptors` must be 1 to %d keys, not %zu", ENVOY_KEYS_MAX, n);
+	rls_name_add(&rule->envoy, slice_of(f.domain));
+	json_array_foreach(f.descriptors, i, key)
+		rls_name_add(&rule->envoy, slice_of(json_string_value(key)));
+	rule->policy.envoy = buf_slice(&rule->envoy);
+}
+
 static void rule_read(const struct reading *in, struct policy_rule *rule)
 {
 	size_t errors = in->r->n_errors;
@@ -589,6 +622,7 @@ static void rule_read(const struct reading *in, struct policy_rule *rule)
 	whole_find(&rule->policy);
 	calendars_check(in, &rule->policy);
 	weights_check(in, &rule->policy);
+	envoy_read(in, rule);
 }
 
 struct policy_rule *policy_rule_read(struct conf_reader *r, const struct conf_path *path,
@@ -619,7 +653,7 @@ struct policy_rule *policy_rule_read(struct conf_reader *r, const struct conf_pa
 	rule->policy.n_levels = (uint8_t)n;
 	rule->policy.durability = durability;
 	rule_read(&in, rule);
-	if (r->n_errors == errors)
+	if (r->n_errors == errors && !buf_failed(&rule->envoy))
 		rule->policy.stats = policy_stats_get(slice_of(fields.name));
 	if (rule->policy.stats == NULL) {
 		policy_rule_unref(rule);
@@ -636,6 +670,8 @@ struct policy_rule *policy_rule_ref(struct policy_rule *rule)
 
 void policy_rule_unref(struct policy_rule *rule)
 {
-	if (rule != NULL && atomic_fetch_sub_explicit(&rule->refs, 1, memory_order_acq_rel) == 1)
+	if (rule != NULL && atomic_fetch_sub_explicit(&rule->refs, 1, memory_order_acq_rel) == 1) {
+		buf_release(&rule->envoy);
 		free(rule);
+	}
 }

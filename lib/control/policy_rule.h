@@ -14,6 +14,7 @@
 struct policy_rule {
 	atomic_uint refs;
 	struct policy policy; /* levels within this rule; has_overrides is the catalogue's */
+	struct buf envoy;     /* what policy.envoy points to */
 	struct level levels[];
 };
 

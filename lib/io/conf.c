@@ -272,6 +272,13 @@ static void read_enum(const struct member *m)
 }
 
 /* The scalars of a list are checked here, and stay in the JSON. */
+static bool is_text(const json_t *value)
+{
+	const char *text = json_string_value(value);
+
+	return text != NULL && text[0] != '\0' && strlen(text) == json_string_length(value);
+}
+
 static void read_list(const struct member *m)
 {
 	struct conf_path list = {.up = m->path, .key = m->option->name};
@@ -294,6 +301,10 @@ static void read_list(const struct member *m)
 			 (!json_is_string(value) || !address_valid(json_string_value(value))))
 			conf_fail(m->r, &path, NULL, CONF_AT_VALUE,
 				  "`%s` must hold addresses as \"host:port\" or \"[v6]:port\"",
+				  item.name);
+		else if (item.type == CONF_STRING && !is_text(value))
+			conf_fail(m->r, &path, NULL, CONF_AT_VALUE,
+				  "`%s` must hold strings, not empty or with a NUL byte",
 				  item.name);
 	}
 	memcpy(m->at, &m->value, sizeof m->value);

@@ -272,6 +272,32 @@ const struct conf_table adaptive_table = {
 	.n_options = COUNT(adaptive_options),
 };
 
+static const struct conf_option envoy_options[] = {
+	{.name = "domain",
+	 .type = CONF_STRING,
+	 .required = true,
+	 .at = offsetof(struct envoy_fields, domain),
+	 .text = "as Envoy's filter names it"},
+	{.name = "descriptors",
+	 .type = CONF_LIST,
+	 .item = CONF_STRING,
+	 .required = true,
+	 .at = offsetof(struct envoy_fields, descriptors),
+	 .text = "1–16 keys: all those of a descriptor's entries, in their order"},
+};
+
+const struct conf_table envoy_table = {
+	.title = "A policy's `envoy`",
+	.text = "Limits the descriptors that have these keys, asked for in this domain over gRPC "
+		"([gRPC](protocol-grpc.md)). The values of its entries, each whole, are the parts "
+		"of the "
+		"key path: `/` in them is `%2F` there, `%` is `%25`, and an empty one `%00`. "
+		"Several "
+		"policies may name the same ones: each of them limits.",
+	.options = envoy_options,
+	.n_options = COUNT(envoy_options),
+};
+
 static const struct conf_option policy_options[] = {
 	{.name = "name",
 	 .type = CONF_NAME,
@@ -386,7 +412,14 @@ static const struct conf_option policy_options[] = {
 	 .form = "object",
 	 .text = "`token-bucket` only, not for plans: the limit of each key on the last level "
 		 "follows feedback"},
-	LATER("envoy"),
+	{.name = "envoy",
+	 .type = CONF_RAW,
+	 .at = offsetof(struct policy_fields, envoy),
+	 .table = &envoy_table,
+	 .otherwise = "none: Envoy does not ask for it",
+	 .form = "object",
+	 .text = "which descriptors of Envoy's rate limit service it limits; not for "
+		 "`concurrency`"},
 };
 
 const struct conf_table policy_table = {

@@ -36,6 +36,11 @@ struct adaptive_fields {
 	int64_t window; /* ms */
 };
 
+struct envoy_fields {
+	const char *domain;
+	const json_t *descriptors;
+};
+
 struct policy_fields {
 	const char *name;
 	int algorithm;             /* enum algorithm */
@@ -56,6 +61,7 @@ struct policy_fields {
 	const json_t *lease;
 	const json_t *breaker;
 	const json_t *adaptive;
+	const json_t *envoy;
 	bool shadow;
 };
 
@@ -71,7 +77,7 @@ struct override_fields {
 };
 
 extern const struct conf_table policy_table, level_table, plan_table, lease_table, breaker_table,
-	adaptive_table, override_table;
+	adaptive_table, envoy_table, override_table;
 
 /* NULL-terminated, by enum algorithm; by policy_fields.scope. */
 extern const char *const policy_algorithm_names[];

@@ -5,6 +5,7 @@
 #include "control/catalogue_build.h"
 #include "control/policy_stats.h"
 #include "control/rule_set.h"
+#include "core/rls_key.h"
 
 /* The catalogue of a file's policies and overrides. */
 static struct catalogue *build(const char *policies, const char *overrides)
@@ -525,4 +526,66 @@ Test(policy_stats, news_of_feedback_are_told_once_and_what_others_say_is_none)
 	cr_expect(slice_equal(buf_slice(&names), SLICE("here ")));
 	cr_expect_null(policy_stats_find(SLICE("nowhere")));
 	buf_release(&names);
+}
+
+/* ---- Envoy ---- */
+
+static struct buf envoy_name(const char *domain, const char *key)
+{
+	struct buf name = {0};
+
+	rls_name_add(&name, slice_of(domain));
+	rls_name_add(&name, slice_of(key));
+	return name;
+}
+
+/* How many policies limit the key, and that they are all among `names`. */
+static int count_envoy(const struct catalogue *c, const char *domain, const char *key,
+		       const char *names)
+{
+	struct buf name = envoy_name(domain, key);
+	const struct policy *p;
+	uint64_t walk = 0;
+	int n = 0;
+
+	for (; (p = catalogue_envoy(c, buf_slice(&name), &walk)) != NULL; n++)
+		cr_expect_not_null(strstr(names, p->name), "%s", p->name);
+	buf_release(&name);
+	return n;
+}
+
+Test(catalogue, policies_of_a_descriptor)
+{
+	struct catalogue *c = build("[{\"name\":\"p\",\"limit\":1,\"per\":\"1s\"},"
+				    "{\"name\":\"q\",\"limit\":1,\"per\":\"1s\",\"envoy\":{"
+				    "\"domain\":\"edge\",\"descriptors\":[\"a\"]}},"
+				    "{\"name\":\"r\",\"limit\":1,\"per\":\"1h\",\"envoy\":{"
+				    "\"domain\":\"edge\",\"descriptors\":[\"a\"]}},"
+				    "{\"name\":\"s\",\"limit\":1,\"per\":\"1h\",\"envoy\":{"
+				    "\"domain\":\"edge\",\"descriptors\":[\"a\",\"b\"]}}]",
+				    "[]");
+
+	cr_expect_eq(count_envoy(c, "edge", "a", "q r"), 2);
+	cr_expect_eq(count_envoy(c, "edge", "b", ""), 0);
+	cr_expect_eq(count_envoy(c, "edg", "ea", ""), 0);
+	cr_expect_eq(count_envoy(c, "other", "a", ""), 0);
+	catalogue_unref(c);
+}
+
+Test(catalogue, many_policies_of_descriptors)
+{
+	struct buf json = {0};
+
+	for (int i = 0; i < 500; i++)
+		buf_printf(&json,
+			   "%c{\"name\":\"p%d\",\"limit\":1,\"per\":\"1s\",\"envoy\":{\"domain\":"
+			   "\"d\","
+			   "\"descriptors\":[\"k%d\"]}}",
+			   i == 0 ? '[' : ',', i, i % 100);
+	buf_add(&json, "]", 2);
+	struct catalogue *c = build(json.ptr, "[]");
+
+	cr_expect_eq(count_envoy(c, "d", "k7", "p7 p107 p207 p307 p407"), 5);
+	catalogue_unref(c);
+	buf_release(&json);
 }

@@ -152,7 +152,8 @@ Test(control, a_bad_change_changes_nothing)
 		 "levels[1]: `per` must be a duration as \"250ms\" \"10s\" \"5m\" \"1h\" \"7d\" "
 		 "from "
 		 "1ms to 400d"},
-		{"a", "{\"limit\":1,\"per\":\"1s\",\"envoy\":{}}", "`envoy` is not available yet"},
+		{"a", "{\"limit\":1,\"per\":\"1s\",\"envoy\":{}}",
+		 "`domain` is missing: as Envoy's filter names it"},
 	};
 	struct control *c = start("[" POLICY("a", 1) "]", "[]");
 	struct catalogue *before = control_catalogue(c);
