@@ -28,7 +28,7 @@ distribution() {
 packages_to_build() {
 	echo gcc libc6-dev cmake ninja-build pkg-config git ca-certificates
 	echo libuv1-dev libjansson-dev libssl-dev libcurl4-openssl-dev
-	echo librdkafka-dev libprotobuf-c-dev protobuf-c-compiler
+	echo librdkafka-dev libprotobuf-c-dev protobuf-c-compiler libnghttp2-dev
 	echo 'libllhttp-dev|node-llhttp'
 	if [ "$(distribution)" = bookworm ]; then
 		echo pip3=python3-pip # its hiredis is too old: the C sources come from PyPI's hiredis, see cmake/hiredis.cmake
