@@ -24,6 +24,7 @@
 #include "control/control_state.h"
 #include "control/policy_stats.h"
 #include "event_kinds.h"
+#include "front_grpc.h"
 #include "front_http.h"
 #include "front_resp.h"
 #include "io/log.h"
@@ -34,7 +35,7 @@
 #include "tour.h"
 #include "worker.h"
 
-enum { START_POLL_MS = 5, LISTENERS = 3, SIGNALS = 3 };
+enum { START_POLL_MS = 5, LISTENERS = 4, SIGNALS = 3 };
 
 enum agent_step { AGENT_STARTING, AGENT_RUNNING, AGENT_ENDING };
 
@@ -190,6 +191,7 @@ static void warn_of_restart(const struct edge_conf *was, const struct edge_conf 
 	warn_if_changed("region", was->region, is->region);
 	warn_if_changed("listen.resp", was->listen_resp, is->listen_resp);
 	warn_if_changed("listen.http", was->listen_http, is->listen_http);
+	warn_if_changed("listen.grpc", was->listen_grpc, is->listen_grpc);
 	warn_if_changed("listen.unix", was->listen_unix, is->listen_unix);
 	warn_if_changed("gossip.listen", was->gossip.listen, is->gossip.listen);
 	warn_if_changed("gossip.advertise", was->gossip.advertise, is->gossip.advertise);
@@ -437,7 +439,8 @@ static void open_fronts(struct agent_life *l)
 	}
 	if (!listen_on(l, 0, conf->listen_resp, &front_resp) ||
 	    !listen_on(l, 1, conf->listen_http, &front_http) ||
-	    !listen_on_unix(l, 2, conf->listen_unix))
+	    !listen_on(l, 2, conf->listen_grpc, &front_grpc) ||
+	    !listen_on_unix(l, 3, conf->listen_unix))
 		return;
 	l->step = AGENT_RUNNING;
 	if (l->publisher != NULL)

@@ -106,6 +106,8 @@ void conn_finish(struct conn *c)
 	if (c->state != CONN_OPEN)
 		return;
 	c->state = CONN_FINISHING;
+	if (c->ops->on_finish != NULL && c->served)
+		c->ops->on_finish(c);
 	mark_dirty(c);
 }
 

@@ -1,6 +1,6 @@
 /*
  * A client's connection, whatever it speaks: bytes in, bytes out, bounded in both directions. The
- * fronts (front_resp.h, front_http.h) sit on it through `struct front_ops`; listener.h makes the
+ * fronts (front_resp.h, front_http.h, front_grpc.h) sit on it through `struct front_ops`; listener.h makes the
  * connections.
  *
  * What a front may rely on: its callbacks come one at a time from the loop; none comes before
@@ -33,7 +33,7 @@ enum {
 
 /* A protocol. All members must be set unless they say NULL. */
 struct front_ops {
-	const char *name; /* "resp", "http": for logs, metrics and INFO */
+	const char *name; /* "resp", "http", "grpc": for logs, metrics and INFO */
 	/* What a client beyond the limit reads before its connection is closed. */
 	struct slice full_text;
 	/* Makes the front's state and puts it into c->front. false: out of memory; the connection
@@ -52,6 +52,11 @@ struct front_ops {
 	 * returns.
 	 */
 	void (*on_end)(struct conn *c);
+	/*
+	 * conn_finish() was called: the last chance to write what no request asked for. Once at most, before on_closed.
+	 * NULL: nothing is to be said.
+	 */
+	void (*on_finish)(struct conn *c);
 	/* The deadline set by conn_set_deadline() has passed. NULL: the connection is closed. */
 	void (*on_timeout)(struct conn *c);
 	/* The connection is gone: abandon the requests in progress and free the state. Nothing can

@@ -712,13 +712,21 @@ void request_in_doubt(struct request_state *s)
 		request_done(s);
 }
 
+static bool brings_limits(const struct request *r)
+{
+	for (uint8_t i = 0; i < r->n_pairs; i++)
+		if (r->pairs[i].own_per_s > 0)
+			return true;
+	return false;
+}
+
 /* What may be decided from leases: a plain take, with nobody in line before it. */
 static enum lease_verdict try_lease(struct request_state *s)
 {
 	const struct request *r = &s->request;
 
 	if (r->kind != REQUEST_TAKE || r->n_pairs == 0 || r->id.len > 0 || r->want_receipt ||
-	    waiters_ahead(s))
+	    brings_limits(r) || waiters_ahead(s))
 		return LEASE_NONE;
 	return leases_try(s);
 }

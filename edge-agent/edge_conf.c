@@ -60,6 +60,7 @@ static void fields_check(struct conf_reader *r, const struct edge_fields *f, con
 {
 	listen_check(r, f, "resp", f->listen.resp);
 	listen_check(r, f, "http", f->listen.http);
+	listen_check(r, f, "grpc", f->listen.grpc);
 	unix_check(r, f->listen.unix_path);
 	redis_section_check(r, &redis_path, &f->redis);
 	kafka_conf_check(r, &kafka_path, &f->kafka, json_object_get(root, "kafka") != NULL);
@@ -134,6 +135,12 @@ static json_t *copy_pools(struct conf_copier *c, const json_t *root)
 	return pools;
 }
 
+/* Of a file that says where to listen, older than this front, it is off: its port may be another's there. */
+static const char *grpc_address(const struct edge_fields *f, const json_t *root)
+{
+	return json_object_get(root, "listen") != NULL ? f->listen.grpc : "localhost:7413";
+}
+
 static void fill(struct conf_copier *c, const struct edge_fields *f, const json_t *root,
 		 struct edge_conf *conf)
 {
@@ -141,6 +148,7 @@ static void fill(struct conf_copier *c, const struct edge_fields *f, const json_
 	conf->region = conf_copy(c, f->region);
 	conf->listen_resp = conf_copy(c, f->listen.resp);
 	conf->listen_http = conf_copy(c, f->listen.http);
+	conf->listen_grpc = conf_copy(c, grpc_address(f, root));
 	conf->listen_unix = conf_copy_path(c, f->listen.unix_path);
 	conf->insecure = f->insecure;
 	conf->threads = (unsigned)f->threads;
@@ -239,6 +247,7 @@ void edge_conf_release(struct edge_conf *conf)
 	free(conf->region);
 	free(conf->listen_resp);
 	free(conf->listen_http);
+	free(conf->listen_grpc);
 	free(conf->listen_unix);
 	free(conf->tokens_file);
 	free(conf->state_dir);

@@ -15,8 +15,8 @@
 /* All of it is owned. */
 struct edge_conf {
 	char *node, *region;
-	char *listen_resp, *listen_http; /* "host:port" or "[v6]:port"; NULL: off */
-	char *listen_unix;               /* a path; NULL: off */
+	char *listen_resp, *listen_http, *listen_grpc; /* "host:port" or "[v6]:port"; NULL: off */
+	char *listen_unix;                             /* a path; NULL: off */
 	bool insecure;
 	unsigned threads;        /* loops: 1..64 */
 	char *tokens_file;       /* NULL: none */

@@ -31,7 +31,12 @@ static const struct conf_option listen_options[] = {
 	 .at = offsetof(struct listen_fields, unix_path),
 	 .otherwise = "off",
 	 .text = "the Redis protocol on a unix socket, at most 107 bytes long"},
-	{.name = "grpc", .type = CONF_LATER, .nullable = true, .text = ""}, /* it is off */
+	{.name = "grpc",
+	 .type = CONF_ADDRESS,
+	 .nullable = true,
+	 .at = offsetof(struct listen_fields, grpc),
+	 .otherwise = "`localhost:7413` without `listen`, else off",
+	 .text = "gRPC: Envoy's rate limit service, health, reflection"},
 };
 
 static const struct conf_table listen_table = {
@@ -55,7 +60,7 @@ static const struct conf_option auth_options[] = {
 static const struct conf_table auth_table = {
 	.title = "`auth`",
 	.text = "Who may ask. Clients show a token by RESP `AUTH TOKEN` or HTTP `Authorization: "
-		"Bearer TOKEN`.",
+		"Bearer TOKEN`, gRPC by metadata of the same name.",
 	.options = auth_options,
 	.n_options = COUNT(auth_options),
 };

@@ -16,7 +16,7 @@ struct region_fields {
 struct edge_fields {
 	const char *node, *region;
 	struct listen_fields {
-		const char *resp, *http, *unix_path; /* NULL: off */
+		const char *resp, *http, *grpc, *unix_path; /* NULL: off */
 	} listen;
 	int64_t threads;
 	struct {

@@ -100,7 +100,8 @@ struct request_state {
 	struct catalogue *catalogue; /* referenced while checks point into it */
 	struct check_ref *checks;    /* owned unless checks_inline */
 	uint16_t n_checks, cap_checks;
-	struct group *groups; /* owned unless group_inline */
+	struct level *own_levels; /* owned; of the pairs that bring a limit; NULL: none does */
+	struct group *groups;     /* owned unless group_inline */
 	uint8_t n_groups;
 	uint8_t groups_asked; /* operations without an answer yet */
 	bool asking_first; /* several groups: all others were granted, the first is being asked */

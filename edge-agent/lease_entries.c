@@ -126,7 +126,7 @@ struct request_state *leases_key_request(struct leases *w, struct slice policy, 
 	s = state_of(r);
 	r->kind = REQUEST_TAKE;
 	r->n_pairs = 1;
-	r->pairs[0] = (struct request_pair){policy, key, cost};
+	r->pairs[0] = (struct request_pair){.policy = policy, .key = key, .cost = cost};
 	if (resolve(s) == RESOLVED && s->n_groups == 1)
 		return s;
 	request_free(r);

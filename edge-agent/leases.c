@@ -147,15 +147,16 @@ static uint64_t cost_so_far(const struct request *r, struct lease_entry *const *
 static void spend_all(struct leases *w, struct request_state *s, struct lease_entry *const *entry)
 {
 	const struct request *r = &s->request;
-	const struct lease_entry *least = entry[0];
+	uint8_t least = 0;
 
 	for (uint8_t i = 0; i < r->n_pairs; i++)
 		spend(w, entry[i], r->pairs[i].cost);
 	for (uint8_t i = 1; i < r->n_pairs; i++)
-		if (remaining(entry[i]) < remaining(least))
-			least = entry[i];
+		if (remaining(entry[i]) < remaining(entry[least]))
+			least = i;
 	w->counters.decisions++;
-	answer_granted(w, least, &s->request.answer);
+	answer_granted(w, entry[least], &s->request.answer);
+	s->request.answer.pair = least;
 	for (uint8_t i = 0; i < r->n_pairs; i++)
 		renew_early(w, entry[i]);
 }
@@ -172,9 +173,11 @@ static bool refuse_all(struct leases *w, struct request_state *s, struct lease_e
 		    (longest < 0 ||
 		     entry[i]->rare->refusal.room_us > entry[longest]->rare->refusal.room_us))
 			longest = i;
-	if (longest >= 0)
-		answer_refused(w, entry[longest], s, r->pairs[longest].cost);
-	return longest >= 0;
+	if (longest < 0)
+		return false;
+	answer_refused(w, entry[longest], s, r->pairs[longest].cost);
+	s->request.answer.pair = (uint8_t)longest;
+	return true;
 }
 
 /* Whether two are known to be kept in two regions. */

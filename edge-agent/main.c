@@ -20,9 +20,9 @@ static const char help[] =
 	"  -V, --version          the version\n"
 	"\n"
 	"SIGHUP reloads FILE and the tokens; SIGTERM and SIGINT answer what is in progress\n"
-	"and end. Without `listen` it answers RESP on localhost:7411 and HTTP on\n"
-	"localhost:7412; without `redis` it runs a private redis-server. Every option of\n"
-	"FILE: man kova-agent, docs/configuration.md.\n";
+	"and end. Without `listen` it answers RESP on localhost:7411, HTTP on\n"
+	"localhost:7412 and gRPC on localhost:7413; without `redis` it runs a private\n"
+	"redis-server. Every option of FILE: man kova-agent, docs/configuration.md.\n";
 
 static int check(const char *file)
 {

@@ -190,6 +190,7 @@ void ops_add(const struct agent *a, struct ops_totals *t)
 	t->started_s = a->ops.started_s;
 	for (unsigned i = 0; i < OPS_PROTOCOLS; i++)
 		add_latency(&t->latency[i], &a->ops.latency[i]);
+	ADD_NUMBERS(&t->grpc, a->ops.grpc);
 	if (a->ops.conns != NULL)
 		add_connections(t, a->ops.conns);
 	t->loop = a->index;

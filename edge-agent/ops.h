@@ -15,6 +15,7 @@
 #include "edge_regions.h"
 #include "engine_life.h"
 #include "grants.h"
+#include "io/grpc_server.h"
 #include "io/metrics.h"
 #include "io/redis_store.h"
 #include "publisher.h"
@@ -22,7 +23,7 @@
 
 struct agent;
 
-enum ops_protocol { OPS_HTTP, OPS_RESP, OPS_PROTOCOLS };
+enum ops_protocol { OPS_HTTP, OPS_RESP, OPS_GRPC, OPS_PROTOCOLS };
 
 /* Policies that have labels of their own in metrics; those beyond are summed up as `(other)`. */
 enum { OPS_POLICIES_MAX = 1000 };
@@ -36,6 +37,7 @@ struct ops {
 	uv_timer_t log_timer;    /* says what the log has left out */
 	struct conn_pool *conns; /* NULL: not started */
 	struct metrics_histogram latency[OPS_PROTOCOLS];
+	struct grpc_server_counters grpc;
 	double started_s; /* wall clock */
 };
 
@@ -102,6 +104,7 @@ struct ops_totals {
 	bool draining;
 	double started_s;
 	struct metrics_histogram latency[OPS_PROTOCOLS];
+	struct grpc_server_counters grpc;
 	struct conn_counters conns;
 	uint64_t connections, max_clients;
 	unsigned loop;                 /* the one that was added last */

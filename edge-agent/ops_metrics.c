@@ -362,7 +362,8 @@ static void collect_gossip(struct metrics_writer *w, const void *totals)
 static void collect_latency(struct metrics_writer *w, const void *totals)
 {
 	const struct ops_totals *t = totals;
-	static const char *const names[OPS_PROTOCOLS] = {[OPS_HTTP] = "http", [OPS_RESP] = "resp"};
+	static const char *const names[OPS_PROTOCOLS] = {
+		[OPS_HTTP] = "http", [OPS_RESP] = "resp", [OPS_GRPC] = "grpc"};
 
 	metrics_family(w, "kova_request_duration_seconds", METRIC_HISTOGRAM, "seconds",
 		       "From a whole request to its answer, waiting included.");
@@ -474,6 +475,11 @@ static void collect_connections(struct metrics_writer *w, const void *totals)
 	sample(w, "reason", "slow_reader", n->closed_slow);
 	sample(w, "reason", "timeout", n->closed_timeout);
 	sample(w, "reason", "memory", n->closed_memory);
+	metrics_family(w, "kova_grpc_cut", METRIC_COUNTER, NULL,
+		       "gRPC calls, and of floods whole connections, ended by the agent.");
+	sample(w, "reason", "flood", t->grpc.floods);
+	sample(w, "reason", "too_large", t->grpc.too_large);
+	sample(w, "reason", "late", t->grpc.late);
 	metrics_family(w, "kova_reads_paused", METRIC_COUNTER, NULL,
 		       "How often reading from a client stopped for backpressure.");
 	metrics_sample(w, NULL, 0, (double)n->paused);

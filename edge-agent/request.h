@@ -32,6 +32,11 @@ struct request_pair {
 	struct slice policy;
 	struct slice key;
 	uint64_t cost; /* 1..LIMIT_MAX; checked by decide() */
+	/*
+	 * Instead of its policy's on the last level, unless an override says another; a bucket's burst is then as much. per_s
+	 * 0: as the policy says. Both within the bounds of a policy; a calendar's `per_s` is not looked at.
+	 */
+	uint32_t own_limit, own_per_s;
 };
 
 /* CL.THROTTLE's own limit: it names no policy. Checked by decide(). */
@@ -86,6 +91,9 @@ struct answer {
 	int64_t reset_after_ms;
 	int64_t more_after_ms; /* until one more is there, 0 when full; −1 never; for RateLimit's t */
 	uint64_t window_s;     /* RateLimit-Policy's w: s from empty to full, rounded up; 0: none */
+	uint64_t rate,
+		per_us; /* the limit in force, in so long; per_us 0: it has a window, or none */
+	uint8_t pair;   /* that limit and remaining belong to */
 	enum reason reason;
 	char policy[NAME_BYTES_MAX + 1]; /* the policy that limit and remaining belong to */
 	char level[NAME_BYTES_MAX + 1];  /* REASON_LIMITED: the level that refused; else "" */

@@ -55,6 +55,8 @@ void resolve_release(struct request_state *s)
 		free(s->checks);
 	if (s->groups != &s->group_inline)
 		free(s->groups);
+	free(s->own_levels);
+	s->own_levels = NULL;
 	s->checks = s->checks_inline;
 	s->cap_checks = CHECKS_INLINE;
 	s->n_checks = 0;
@@ -102,12 +104,13 @@ static const char *wrong_kind(const struct policy *p, enum request_kind kind)
 	}
 }
 
-static enum resolution banned(struct request_state *s, const struct policy *p,
+static enum resolution banned(struct request_state *s, const struct policy *p, uint8_t pair,
 			      const struct override *o, int64_t now_ms)
 {
 	struct answer *a = &s->request.answer;
 
 	a->allowed = false;
+	a->pair = pair;
 	a->reason = REASON_BANNED;
 	a->retry_after_ms = o->until_ms == INT64_MAX ? -1 : o->until_ms - now_ms;
 	a->more_after_ms = a->retry_after_ms;
@@ -180,6 +183,25 @@ static bool last_is(const struct request_state *s, uint8_t pair, uint8_t index)
 	return last != NULL && last->pair == pair && last->level_index == index;
 }
 
+/* The level with the limit that the request brings; NULL: out of memory. */
+static const struct level *own_level(struct request_state *s, uint8_t pair, const struct level *l)
+{
+	const struct request_pair *q = &s->request.pairs[pair];
+	struct level *own;
+
+	if (s->own_levels == NULL)
+		s->own_levels = calloc(s->request.n_pairs, sizeof *s->own_levels);
+	if (s->own_levels == NULL)
+		return NULL;
+	own = &s->own_levels[pair];
+	*own = *l;
+	own->limit.limit = q->own_limit;
+	if (l->limit.algorithm != ALGORITHM_CALENDAR)
+		own->limit.per_us = (uint64_t)q->own_per_s * 1000000;
+	own->limit.burst = q->own_limit > 0 ? q->own_limit : 1;
+	return limit_init(&own->limit) == KOVA_OK ? own : l;
+}
+
 static enum resolution resolve_pair(struct request_state *s, uint8_t pair)
 {
 	const struct request_pair *q = &s->request.pairs[pair];
@@ -215,9 +237,12 @@ static enum resolution resolve_pair(struct request_state *s, uint8_t pair)
 		if (p->has_overrides)
 			o = catalogue_override(s->catalogue, p, i, path, now_ms);
 		if (o != NULL && o->banned)
-			return banned(s, p, o, now_ms);
+			return banned(s, p, pair, o, now_ms);
 		if (o != NULL && !o->unlimited)
 			l = &o->level;
+		else if (o == NULL && q->own_per_s > 0 && i + 1 == p->n_levels &&
+			 (l = own_level(s, pair, l)) == NULL)
+			return refuse_with(s, REQUEST_UNAVAILABLE, "out of memory");
 		if (l->weight > 0 && last_is(s, pair, (uint8_t)(i - 1)))
 			claim_share(s, weight_of(s->catalogue, p, i, path, l, o), path,
 				    o != NULL && o->unlimited ? NULL : l);
@@ -556,6 +581,9 @@ void resolve_answer(struct answer *a, const struct check_ref *ref, const struct 
 	a->more_after_ms = ms_up(said->wait_us);
 	a->reset_after_ms = ms_up((int64_t)said->reset_us);
 	a->window_s = divide_up(limit_horizon_us(shown), 1000000);
+	a->rate = shown->limit;
+	a->per_us = shown->per_us;
+	a->pair = ref->pair;
 	if (ref->policy != NULL)
 		memcpy(a->policy, ref->policy->name, sizeof a->policy);
 	if (!allowed)

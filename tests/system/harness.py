@@ -243,6 +243,7 @@ class Agent(Process):
         self.config = config
         self.resp_address = _host_port(config["listen"].get("resp"))
         self.http_address = _host_port(config["listen"].get("http"))
+        self.grpc_address = _host_port(config["listen"].get("grpc"))
         self.write_config(config)
         super().__init__([program("kova-agent"), "--config", self.config_path, *options],
                          os.path.join(directory, "agent.log"), env=env)

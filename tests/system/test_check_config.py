@@ -56,12 +56,13 @@ class CheckConfig(harness.Case):
                 self.refused(json.dumps({"policies": [{"name": "p", **policy}]}))
 
     def test_what_is_not_available_yet_is_refused(self):
-        self.refused(json.dumps({"listen": {"grpc": "127.0.0.1:7413"}}), "grpc")
+        level = {"name": "l", "limit": 1, "per": "1s", "adaptive": {}}
+        self.refused(json.dumps({"policies": [{"name": "p", "levels": [level]}]}), "adaptive")
 
     def test_a_list_of_none_of_it_asks_for_nothing(self):
         self.assertEqual(self.run_agent("--check-config", config={"pools": []}).returncode, 0)
 
-    def test_a_front_that_is_not_available_yet_can_be_turned_off(self):
+    def test_a_front_can_be_turned_off(self):
         config = {"listen": {"resp": "127.0.0.1:7411", "http": None, "grpc": None}}
         self.assertEqual(self.run_agent("--check-config", config=config).returncode, 0)
 

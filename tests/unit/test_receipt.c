@@ -7,8 +7,8 @@ static struct receipt sample(void)
 	return (struct receipt){
 		.random = {1, 2, 3, 255},
 		.n_pairs = 2,
-		.pairs = {{SLICE("api"), SLICE("acme/bob"), 3},
-			  {SLICE("p"), SLICE("\0{x}"), 1000000000}},
+		.pairs = {{.policy = SLICE("api"), .key = SLICE("acme/bob"), .cost = 3},
+			  {.policy = SLICE("p"), .key = SLICE("\0{x}"), .cost = 1000000000}},
 	};
 }
 

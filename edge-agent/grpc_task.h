@@ -1,0 +1,51 @@
+/*
+ * One call of the gRPC interface: what its handler gets and answers with. Inside of the gRPC front only. A handler ends
+ * each call exactly once, at once or later; one whose client is gone is told so by task->abandon.
+ */
+#pragma once
+
+#include <protobuf-c/protobuf-c.h>
+
+#include "agent.h"
+#include "auth.h"
+#include "conn.h"
+#include "io/grpc_server.h"
+
+struct grpc_conn {
+	struct conn *conn;
+	struct grpc_server *server;
+	uint64_t pinged_ms; /* loop time; 0: no answer is awaited */
+};
+
+/* Zeroed at its start; lives in its call. */
+struct grpc_task {
+	struct grpc_call *call;
+	struct grpc_conn *front;
+	const struct auth_token *token; /* NULL: none that is known here */
+	bool counted;                   /* a request in progress of its connection */
+	bool watches;                   /* the health of a service that there is */
+	uint64_t begun_us;
+	struct rls_check *check; /* in progress; NULL: none */
+};
+
+static inline struct agent *task_agent(const struct grpc_task *t)
+{
+	return t->front->conn->agent;
+}
+
+/* Sends a message. */
+void task_send(struct grpc_task *t, const ProtobufCMessage *message);
+/* The same, and ends the call. */
+void task_answer(struct grpc_task *t, const ProtobufCMessage *message);
+void task_fail(struct grpc_task *t, enum grpc_status status, const char *text);
+
+typedef void grpc_handler(struct grpc_task *t, struct slice message);
+
+grpc_handler rls_should_rate_limit, health_check, health_watch, health_list, reflection_answer;
+/* The agent is about to leave: what a watcher hears last. */
+void health_leave(struct grpc_task *t);
+/* Its client is gone: t->check is given up. */
+void rls_abandon(struct rls_check *check);
+
+/* The services that there are, NULL-terminated. */
+extern const char *const grpc_services[];
