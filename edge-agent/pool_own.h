@@ -52,7 +52,7 @@ struct pool_line {
 	bool looking, looked; /* a look is wanted; it is on its way */
 	uint64_t prober_ms;   /* the owner's: loop ms when it asks again whether it probes */
 	bool asking_prober, asked_prober;
-	bool probes_wait;                    /* more are due than there was room for */
+	bool probes_wait;                    /* more may be due than there was room for */
 	uint16_t prober_room;                /* of the call on its way */
 	struct pool_probing *probes, *found; /* on their way; over, to be told; owned */
 	unsigned n_probes;

@@ -11,6 +11,24 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+static void read_probes(struct pool_reply r)
+{
+	struct pool_reply prober = r;
+	enum pool_probe found;
+	uint32_t endpoint;
+	uint64_t us;
+	bool is_us;
+	size_t n = 0;
+
+	(void)pool_read_probes(&r, &n);
+	for (size_t i = 0; i < n && pool_read_probe(&r, &endpoint, &found, &us); i++)
+		assert(found < POOL_PROBES);
+	(void)pool_read_prober(&prober, &is_us, &n);
+	for (size_t i = 0; i < n && pool_read_cooling(&prober, &endpoint, &us); i++)
+		assert(us <= UINT64_C(1) << 53);
+	assert(r.at <= r.bytes.len && prober.at <= prober.bytes.len);
+}
+
 static void read_show(struct pool_reply r)
 {
 	struct pool_totals totals;
@@ -28,6 +46,7 @@ static void read_show(struct pool_reply r)
 		for (size_t k = 0; k < target.n_cooling && pool_read_cooling(&r, &endpoint, &us);
 		     k++)
 			;
+	read_probes(r);
 	assert(r.at <= r.bytes.len);
 }
 

@@ -6,6 +6,7 @@ import subprocess
 import time
 
 import harness
+import shim
 from exits import Echo, Exit, certificate
 from harness import Resp, wait_for
 
@@ -333,6 +334,14 @@ class Prober(Health):
         wait_for(lambda: len(other.asked) >= 4 and exit.connections, "a probe on its way that was due again meanwhile")
         self.assertEqual(agent.stop(), 0)
         self.assertEqual(exit.connections, 1, "one probe of an endpoint at a time")
+
+    def test_a_resolver_that_hangs_holds_up_nobody(self):
+        health = {"url": "http://echo.test/", "every": "200ms", "timeout": "300ms"}
+        agent = self.start({"name": "x", "health": health, "endpoints": [{"id": "e", "url": "http://u:S3cret@slow.test:3128"}]},
+                           env=shim.env("resolver_shim.c", "-ldl"))
+        self.cool(agent, "x", "e")
+        self.assertEqual(self.whys(agent, "x", ["e"]), {"e": "timeout"})
+        self.assertEqual(agent.stop(), 0)
 
     def test_no_more_at_a_time_than_are_allowed(self):
         exit = self.keep(Exit(says="silent"))
