@@ -55,4 +55,4 @@ embed_lua(kova_core heartbeat heartbeat.lua)
 embed_lua(kova_core regions regions.lua)
 embed_lua(kova_core probe probe.lua)
 embed_lua(kova_core pool pool_prelude.lua pool_health.lua pool_target.lua pool_account.lua pool_choice.lua
-  pool_session.lua pool.lua)
+  pool_session.lua pool_ticket.lua pool_load.lua pool_next.lua pool_report.lua pool.lua)

@@ -1,17 +1,18 @@
 -- pool_account: what a provider says of a key's account: a hold, and quotas with their resets. Keys of one group share it.
 --
 -- Why atomic: a key that has nothing left is given to nobody, whichever agent was told.
-local accounts = {}
-local DAY = 86400000000
+local accounts, account = {}, {by = {}, all_read = false}
 
-local function account_of(e)
-  local name = #e.account > 0 and e.account or e.id
-  local a = accounts[name]
-  if a then
-    return a
+function account.name(i)
+  local _, _, id_at, id_length, at, length = record_at(i)
+  if length == 0 then
+    at, length = id_at, id_length
   end
-  local text, n, place = call('HGET', pool, 'a' .. name)
-  a = {name = name, held = 0}
+  return sub(definition, at, at + length - 1)
+end
+
+function account.new(name, text)
+  local a, n, place = {name = name, held = 0}
   if text then
     a.held, n, place = unpack_fields('<dB', text)
     for i = 1, n do
@@ -24,7 +25,40 @@ local function account_of(e)
   return a
 end
 
-local function account_text(a)
+-- Of the endpoint of this index.
+function account.of(i)
+  local a = account.by[i]
+  if not a then
+    local name = account.name(i)
+    a = accounts[name] or account.new(name, call('HGET', pool, 'a' .. name))
+    account.by[i] = a
+  end
+  return a
+end
+
+-- All of them are going to be asked for.
+function account.read_all()
+  if account.all_read then
+    return
+  end
+  account.all_read = true
+  local names, ask, asked = {}, {}, {}
+  for i = 1, n_endpoints do
+    local name = account.name(i)
+    if not accounts[name] and not asked[name] then
+      asked[name] = true
+      names[#names + 1], ask[#ask + 1] = name, 'a' .. name
+    end
+  end
+  for first = 1, #ask, CHUNK do
+    local got = call('HMGET', pool, unpack(ask, first, first + CHUNK - 1 < #ask and first + CHUNK - 1 or #ask))
+    for k = 1, #got do
+      account.new(names[first + k - 1], got[k])
+    end
+  end
+end
+
+function account.text(a)
   local parts = {pack_fields('<dB', a.held, #a)}
   for i = 1, #a do
     local q = a[i]
@@ -33,19 +67,19 @@ local function account_text(a)
   return table.concat(parts)
 end
 
-local function account_hold(a, us)
+function account.hold(a, us)
   if us > 0 and now + us > a.held then
-    a.held, a.dirty, changes = now + us, true, changes + 1
+    a.held, a.dirty, changes, turns = now + us, true, changes + 1, {}
   end
 end
 
 -- A quantity: what was left when it was said, and when there is new. In one window what is left never grows.
-local function account_learn(a, name, limit, left, reset)
+function account.learn(a, name, limit, left, reset)
   local q
   for i = 1, #a do
     q = a[i].name == name and a[i] or q
   end
-  if reset <= now or reset > now + DAY then
+  if reset <= now or reset > now + 24 * HOUR then
     return
   end
   if not q then
@@ -61,11 +95,11 @@ local function account_learn(a, name, limit, left, reset)
     left = q.left
   end
   q.limit, q.left, q.reset = limit >= 0 and limit or q.limit, left, same and q.reset or reset
-  a.dirty, changes = true, changes + 1
+  a.dirty, changes, turns = true, changes + 1, {}
 end
 
 -- Until when nobody gets a key of it; 0: now.
-local function account_wait(a)
+function account.wait(a)
   local stop = a.held
   for i = 1, #a do
     local q = a[i]
@@ -77,11 +111,12 @@ local function account_wait(a)
 end
 
 -- One request more is on its way, or (-1) it was not made.
-local function account_use(a, n)
+function account.use(a, n)
   for i = 1, #a do
     local q = a[i]
     if q.name == 'requests' and q.reset > now and (q.left > 0 or (n < 0 and q.left >= 0)) then
       q.left, a.dirty = q.left - n, true
+      turns = (q.left == 0 or q.left == -n) and {} or turns
     end
   end
 end

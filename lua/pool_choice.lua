@@ -7,65 +7,94 @@
 -- come the one that would end first (Bennett, Zhang: Hierarchical packet fair queueing algorithms, 1997).
 local choice = {}
 
--- What of the weight counts: after a return it grows, and failures make it less.
-local function weight_now(e)
-  local w = e.weight * health.rate(e.health)
-  if rule.ramp > 0 and e.returned > 0 and now < e.returned + rule.ramp then
-    w = w * (0.1 + 0.9 * ((now > e.returned and now - e.returned or 0) / rule.ramp))
-  end
-  return w
-end
+-- Each gets the endpoints that can be chosen from, by their indices, and the tier's virtual time; it returns the one chosen, the
+-- virtual time then, and the tag with which that one goes on.
 
-local function before(a, b)
-  return a.last < b.last or (a.last == b.last and a.index < b.index)
-end
-
-choice[0] = function(open, tier) -- round-robin
-  local v, best, best_tag = vars.tag[tier]
-  for i = 1, #open do
-    local e = open[i]
-    local tag = e.tag > v and e.tag or v
-    if not best or tag < best_tag or (tag == best_tag and before(e, best)) then
-      best, best_tag = e, tag
+choice[0] = function(open, v) -- round-robin
+  local tags, lasts, best, best_tag, best_last = all_of(TAG), all_of(LAST)
+  for k = 1, open.n do
+    local i = open[k]
+    local tag = tags[i]
+    tag = tag > v and tag or v
+    if not best or tag < best_tag or (tag == best_tag and lasts[i] < best_last) then
+      best, best_tag, best_last = i, tag, lasts[i]
     end
   end
-  vars.tag[tier] = best_tag
-  return best, best_tag + 1
+  return best, best_tag, best_tag + 1
 end
 
-choice[1] = function(open, tier) -- weighted
-  local v, all, least = vars.tag[tier], 0
-  for i = 1, #open do
-    local e = open[i]
-    e.now = weight_now(e)
-    local behind = v - 2 / e.now
-    e.start = e.tag > behind and e.tag or behind
-    all = all + e.now
-    least = (not least or e.start < least) and e.start or least
-  end
-  v = v > least and v or least
-  local best, best_stop
-  for i = 1, #open do
-    local e = open[i]
-    local stop = e.start + 1 / e.now
-    if e.start <= v + 1e-9 and (not best or stop < best_stop or (stop == best_stop and before(e, best))) then
-      best, best_stop = e, stop
+do
+  local heft, hefts = {}, 0
+
+  -- What of the weight counts: after a return it grows, and failures make it less.
+  local function weight_now(i)
+    local e, n, failures = endpoints[i]
+    if e then
+      n, failures = e.health.n, health.failures(e.health)
+    else
+      local quality = get(QUALITY, i)
+      failures = quality % 64
+      n = (quality - failures) / 64
     end
+    local w = weights[i] * health.rate(n, failures)
+    if e and rule.ramp > 0 and e.returned > 0 and now < e.returned + rule.ramp then
+      w = w * (0.1 + 0.9 * ((now > e.returned and now - e.returned or 0) / rule.ramp))
+    end
+    return w
   end
-  vars.tag[tier] = v + 1 / all
-  return best, best_stop
+
+  choice[1] = function(open, v) -- weighted
+    local tags, lasts, starts, n, least = all_of(TAG), all_of(LAST), {}, open.n
+    weights_read()
+    for i in pairs(reweigh) do
+      local w = heft[i] and weight_now(i)
+      if w and w ~= heft[i] then
+        heft[i], hefts = w, hefts + 1
+      end
+      reweigh[i] = nil
+    end
+    local all = open.hefts == hefts and open.weight or 0
+    if all == 0 then
+      for k = 1, n do
+        local i = open[k]
+        heft[i] = heft[i] or weight_now(i)
+        all = all + heft[i]
+      end
+      open.weight, open.hefts = all, hefts
+    end
+    for k = 1, n do
+      local i = open[k]
+      local start, behind = tags[i], v - 2 / heft[i]
+      start = start > behind and start or behind
+      starts[k] = start
+      least = (not least or start < least) and start or least
+    end
+    v = v > least and v or least
+    local best, best_stop
+    for k = 1, n do
+      if starts[k] <= v + 1e-9 then
+        local i = open[k]
+        local stop = starts[k] + 1 / heft[i]
+        if not best or stop < best_stop or (stop == best_stop and lasts[i] < lasts[best]) then
+          best, best_stop = i, stop
+        end
+      end
+    end
+    return best, v + 1 / all, best_stop
+  end
 end
 
-choice[2] = function(open) -- least-loaded
-  local best
-  for i = 1, #open do
-    local e = open[i]
-    local a, b = best and e.in_flight * best.weight, best and best.in_flight * e.weight
-    if not best or a < b or (a == b and before(e, best)) then
-      best = e
+choice[2] = function(open, v) -- least-loaded
+  local lasts, flying, best = all_of(LAST), all_of(FLIGHT)
+  weights_read()
+  for k = 1, open.n do
+    local i = open[k]
+    local a, b = best and flying[i] * weights[best], best and flying[best] * weights[i]
+    if not best or a < b or (a == b and lasts[i] < lasts[best]) then
+      best = i
     end
   end
-  return best, best.tag
+  return best, v, get(TAG, best)
 end
 
 -- The floor: so few are active or due that those which are left are spared for a while.
@@ -74,13 +103,13 @@ local function floor_check()
   if floor_seen == moves then
     return
   end
-  local active, due = 0, 0
-  for i = 1, #endpoints do
-    local e = endpoint_of(i)
-    if not is_off(e) then
-      if not e.health.cooling then
-        active = active + 1
-      elseif e.health.stop <= now and (rule.health == 0 or health.has(e.health, PROBED)) then
+  local active, due = rule.on, 0
+  for _, e in pairs(special) do
+    if e.off == 0 and e.disabled == 1 then
+      active = active - 1
+    elseif e.off == 0 and e.health.cooling then
+      active = active - 1
+      if e.health.stop <= now and (rule.health == 0 or health.has(e.health, PROBED)) then
         due = due + 1
       end
     end
@@ -115,15 +144,15 @@ local function floor_wait()
   if vars.below == 0 or vars.paused <= now then
     return 0
   end
-  local stops, there = {}, 0
-  for i = 1, #endpoints do
-    local e = endpoints[i]
-    if not is_off(e) then
-      local wait = e.health.cooling and (e.health.stop > now and e.health.stop - now or 0) or 0
-      if wait > 0 then
+  local stops, there = {}, rule.on
+  for _, e in pairs(special) do
+    if e.off == 0 then
+      local wait = e.health.cooling and e.health.stop > now and e.health.stop - now or 0
+      if e.disabled == 1 or wait > 0 then
+        there = there - 1
+      end
+      if e.disabled == 0 and wait > 0 then
         stops[#stops + 1] = wait
-      else
-        there = there + 1
       end
     end
   end

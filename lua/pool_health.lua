@@ -4,7 +4,7 @@
 --
 -- A cooldown began after ticket `began`: what is reported of that one or an earlier one is late. No clock is compared.
 local health = {}
-local HEALTH = '<BBBBI4ddddd'
+local HEALTH = 'BBBBI4ddddd'
 local COOLING, PROBED, JUDGED, WARNED = 1, 2, 4, 8
 
 function health.new()
@@ -14,13 +14,13 @@ end
 
 function health.read(text, at)
   local flags, level, good, n, bits, stop, began, trial, trial_stop, since
-  flags, level, good, n, bits, stop, began, trial, trial_stop, since, at = unpack_fields(HEALTH, text, at)
+  flags, level, good, n, bits, stop, began, trial, trial_stop, since, at = unpack_fields('<' .. HEALTH, text, at)
   return {flags = flags, level = level, good = good, n = n, bits = bits, stop = stop, began = began, trial = trial,
     trial_stop = trial_stop, since = since, cooling = flags % 2 == COOLING}, at
 end
 
 function health.write(h)
-  return pack_fields(HEALTH, h.flags, h.level, h.good, h.n, h.bits, h.stop, h.began, h.trial, h.trial_stop, h.since)
+  return pack_fields('<' .. HEALTH, h.flags, h.level, h.good, h.n, h.bits, h.stop, h.began, h.trial, h.trial_stop, h.since)
 end
 
 function health.has(h, flag)
@@ -50,11 +50,11 @@ function health.push(h, bit)
 end
 
 -- The part of the outcomes that were successes; never nothing, or an endpoint could not get better.
-function health.rate(h)
-  if h.n == 0 then
+function health.rate(n, failures)
+  if n == 0 then
     return 1
   end
-  local rate = (h.n - health.failures(h)) / h.n
+  local rate = (n - failures) / n
   return rate > 1 / rule.window and rate or 1 / rule.window
 end
 
@@ -170,43 +170,172 @@ local function recent_count(recent)
   return all, judged
 end
 
--- Endpoints are parsed when they are first looked at.
-local ENDPOINT = '<dddddddBBB'
-local texts = {}
+-- What every choice may look at is kept in columns, of a number for each endpoint of the roster: the start of its next turn, its
+-- last ticket, tickets in flight, tickets since the last report, and of its window 64 times the outcomes, and the failures.
+local function column(field, form, width)
+  return {field = field, form = form, width = width, text = '', values = {}, whole = false, dirty = {}, n_dirty = 0}
+end
+local TAG, LAST, FLIGHT, TICKETS, QUALITY =
+  column('T', 'd', 8), column('L', 'd', 8), column('F', 'I4', 4), column('C', 'I4', 4), column('Q', 'H', 2)
+local columns = {TAG, LAST, FLIGHT, TICKETS, QUALITY}
 
-local function endpoint_read(e, text)
-  if text then
-    local place, used -- when it was written last: for people
-    e.tag, e.last, e.in_flight, e.tickets, e.excluded, e.returned, used, e.auths, e.disabled, e.outcomes, place =
-      unpack_fields(ENDPOINT, text)
-    e.health, place = health.read(text, place)
-    e.recent = sub(text, place)
-  else
-    e.health = health.new()
+local function get(c, i)
+  local v = c.values[i]
+  if not v then
+    v = unpack_fields('<' .. c.form, c.text, (i - 1) * c.width + 1)
+    c.values[i] = v
   end
-  return e
+  return v
+end
+
+local function set(c, i, v)
+  c.values[i] = v
+  if not c.dirty[i] then
+    c.dirty[i], c.n_dirty = true, c.n_dirty + 1
+  end
+end
+
+-- All of it, as a table.
+local function all_of(c)
+  if not c.whole then
+    local read = read_all(c.text, c.form, c.width, 1)
+    for i, v in pairs(c.values) do
+      read[i] = v
+    end
+    c.values, c.whole = read, true
+  end
+  return c.values
+end
+
+local function column_text(c)
+  local text, width, form, parts, done = c.text, c.width, '<' .. c.form, {}, 0
+  if c.n_dirty * 16 < n_endpoints then
+    local list = {}
+    for i in pairs(c.dirty) do
+      list[#list + 1] = i
+    end
+    table.sort(list)
+    for k = 1, #list do
+      local place = (list[k] - 1) * width
+      parts[2 * k - 1], parts[2 * k] = sub(text, done + 1, place), pack_fields(form, c.values[list[k]])
+      done = place + width
+    end
+    parts[#parts + 1] = sub(text, done + 1)
+    return table.concat(parts)
+  end
+  local values = all_of(c)
+  for first = 1, n_endpoints, CHUNK do
+    local last = first + CHUNK - 1 < n_endpoints and first + CHUNK - 1 or n_endpoints
+    parts[#parts + 1] = pack_fields('<' .. string.rep(c.form, last - first + 1), unpack(values, first, last))
+  end
+  return table.concat(parts)
+end
+
+-- The rest of an endpoint is read when it is first looked at. `special`: those of which most calls must know more than the
+-- columns say: in cooldown, disabled, an exclusive session's, of growing weight.
+local ENDPOINT = '<dddBBB' .. HEALTH
+local endpoints, texts, special, special_dirty = {}, {}, {}, false
+
+local function is_special(e)
+  return e.health.cooling or e.disabled == 1 or e.excluded > now or (e.returned > 0 and now < e.returned + rule.ramp)
 end
 
 local function endpoint_of(i)
   local e = endpoints[i]
-  return e.health and e or endpoint_read(e, texts[i])
+  if e then
+    return e
+  end
+  local tier, off, id_at, id_length, account_at, account_length = record_at(i)
+  local id = sub(definition, id_at, id_at + id_length - 1)
+  e = {index = i, id = id, account = sub(definition, account_at, account_at + account_length - 1), tier = tier, off = off, excluded = 0,
+    returned = 0, auths = 0, disabled = 0, outcomes = 10, health = false, recent = '', dirty = false}
+  local text, h = texts[i], health.new()
+  if text == nil then
+    text = call('HGET', pool, 'e' .. id)
+  end
+  if text then
+    local place, used -- when it was written last: for people
+    e.excluded, e.returned, used, e.auths, e.disabled, e.outcomes, h.flags, h.level, h.good, h.n, h.bits, h.stop, h.began, h.trial,
+      h.trial_stop, h.since, place = unpack_fields(ENDPOINT, text)
+    h.cooling = h.flags % 2 == COOLING
+    e.recent = sub(text, place)
+  end
+  e.health = h
+  endpoints[i] = e
+  return e
 end
 
--- Endpoints that the definition does not have, by id; nil: nothing is known of it.
-local strangers = {}
-local function endpoint_outside(id)
-  local text = not strangers[id] and call('HGET', pool, 'e' .. id)
-  strangers[id] = text and endpoint_read({id = id}, text) or strangers[id]
-  return strangers[id]
+-- Reads what is needed of these, by their indices, at once.
+local function endpoints_read(wanted)
+  local ask, at_of = {}, {}
+  for k = 1, #wanted do
+    local i = wanted[k]
+    if not endpoints[i] and texts[i] == nil then
+      texts[i] = false
+      at_of[#at_of + 1], ask[#ask + 1] = i, 'e' .. id_of(i)
+    end
+  end
+  for first = 1, #ask, CHUNK do
+    local got = call('HMGET', pool, unpack(ask, first, first + CHUNK - 1 < #ask and first + CHUNK - 1 or #ask))
+    for k = 1, #got do
+      texts[at_of[first + k - 1]] = got[k]
+    end
+  end
+end
+
+local function endpoints_read_all()
+  local wanted = {}
+  for i = 1, n_endpoints do
+    wanted[i] = i
+  end
+  endpoints_read(wanted)
+end
+
+-- Of each tier, by blocks of endpoints: which are open to a call that has no target, no session, and passes none over; and whose
+-- turn it is among those, or false; of `stale` blocks it is no longer known. Weights are weighed all at once.
+local BLOCK = rule.select == 1 and 65536 or 16
+local turns, reweigh = {}, {}
+local function block_of(i)
+  return (i - 1 - (i - 1) % BLOCK) / BLOCK + 1
+end
+
+-- Another may be next; `moved`: it may be open or not.
+local function stir(i, moved)
+  local known = turns[class[i]]
+  if known then
+    local b = block_of(i)
+    if moved then
+      known.open[b] = nil
+    end
+    known.stale[#known.stale + 1] = b
+  end
 end
 
 local function touch(e)
-  e.dirty, changes = true, changes + 1
+  local i, odd = e.index, is_special(e)
+  e.dirty, reweigh[i], changes = true, true, changes + 1
+  if odd or special[i] then
+    if odd ~= (special[i] ~= nil) then
+      special[i], special_dirty = odd and e or nil, true
+    end
+    stir(i, true)
+  end
+end
+
+-- More or fewer in flight.
+local function fly(i, n)
+  local flying = get(FLIGHT, i) + n
+  set(FLIGHT, i, flying > 0 and flying or 0)
+  changes = changes + 1
+  if rule.select == 2 or rule.has_slots == 1 then
+    stir(i, rule.has_slots == 1)
+  end
 end
 
 local function endpoint_text(e)
-  return pack_fields(ENDPOINT, e.tag, e.last, e.in_flight, e.tickets, e.excluded, e.returned, now, e.auths, e.disabled,
-    e.outcomes) .. health.write(e.health) .. e.recent
+  local h = e.health
+  return pack_fields(ENDPOINT, e.excluded, e.returned, now, e.auths, e.disabled, e.outcomes, h.flags, h.level, h.good, h.n, h.bits,
+    h.stop, h.began, h.trial, h.trial_stop, h.since) .. e.recent
 end
 
 -- Whether the operator, or three unknown keys in a row, have taken it out.

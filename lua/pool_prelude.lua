@@ -13,7 +13,7 @@
 --
 -- Times are µs, shares and virtual times doubles.
 local call, unpack_fields, pack_fields = redis.call, struct.unpack, struct.pack
-local tonumber, format, sub, byte = tonumber, string.format, string.sub, string.byte
+local tonumber, format, sub, byte, unpack = tonumber, string.format, string.sub, string.byte, unpack
 local pool, program = KEYS[1], ARGV[2]
 local HOUR = 3600000000
 local MONTH_MS = '2592000000'
@@ -24,36 +24,93 @@ local now = clock[1] * 1000000 + clock[2]
 -- Tables are made with all their fields at once: to grow one by one costs more than all else.
 local rule = {kind = 0, select = 0, window = 0, threshold = 0, direct = 0, health = 0, exclusive = 0, after = 0, of = 0, base = 0,
   max = 0, trial = 0, ramp = 0, lease = 0, floor = 0, pause = 0, within = 0, least = 0, hold = 0, escalated = 0, ttl = 0, report = 0,
-  every = 0, jitter = 0, share = 0, max_out = 0}
-local endpoints, n_endpoints = {}, 0
-do
-  local definition, at, n = ARGV[1], 1
-  rule.kind, rule.select, rule.window, rule.threshold, rule.direct, rule.health, rule.exclusive, rule.after, rule.of, at =
-    unpack_fields('<BBBBBBBBB', definition)
-  rule.base, rule.max, rule.trial, rule.ramp, rule.lease, rule.floor, rule.pause, rule.within, rule.least, rule.hold, at =
-    unpack_fields('<dddddddddd', definition, at)
-  rule.escalated, rule.ttl, rule.report, rule.every, rule.jitter, rule.share, rule.max_out, n, at =
-    unpack_fields('<dddddddI4', definition, at)
-  n_endpoints = n
-  for i = 1, n do
-    local id, account, weight, tier, off, slots
-    id, account, weight, tier, off, slots, at = unpack_fields('<Bc0Bc0dBBd', definition, at)
-    endpoints[i] = {index = i, id = id, account = account, weight = weight, tier = tier, off = off, slots = slots, tag = 0, last = 0,
-      in_flight = 0, tickets = 0, excluded = 0, returned = 0, auths = 0, disabled = 0, outcomes = 10, health = false,
-      recent = '', dirty = false, now = 0, start = 0}
+  every = 0, jitter = 0, share = 0, max_out = 0, on = 0, has_slots = 0, given = {0, 0, 0, 0, 0, 0, 0, 0, 0}}
+-- The definition begins with the rules; then, of all endpoints: how many are on, how many of each tier can be given something new,
+-- whether one has slots; for each in turn the tier in which it can be given, 0: none, its weight, its slots; a record of 12 bytes
+-- each; the ids, the accounts. Only what an operation needs of it is read.
+local definition = ARGV[1]
+local n_endpoints, weights_at, slots_at, records_at, roster
+local CHUNK = 2000
+
+-- All values of a column of numbers from `place` on.
+local function read_all(text, form, width, place)
+  local all = {}
+  for first = 1, n_endpoints, CHUNK do
+    local n = first + CHUNK - 1 < n_endpoints and CHUNK or n_endpoints - first + 1
+    local part = {unpack_fields('<' .. string.rep(form, n), text, place + (first - 1) * width)}
+    if n == n_endpoints then
+      return part
+    end
+    for i = 1, n do
+      all[first + i - 1] = part[i]
+    end
   end
+  return all
 end
 
--- By its id; nil: it is not in the definition.
+do
+  local given, place, accounts_at = rule.given
+  rule.kind, rule.select, rule.window, rule.threshold, rule.direct, rule.health, rule.exclusive, rule.after, rule.of, place =
+    unpack_fields('<BBBBBBBBB', definition)
+  rule.base, rule.max, rule.trial, rule.ramp, rule.lease, rule.floor, rule.pause, rule.within, rule.least, rule.hold, place =
+    unpack_fields('<dddddddddd', definition, place)
+  rule.escalated, rule.ttl, rule.report, rule.every, rule.jitter, rule.share, rule.max_out, n_endpoints, rule.on, rule.has_slots,
+    accounts_at, place = unpack_fields('<dddddddI4I4BI4', definition, place)
+  given[1], given[2], given[3], given[4], given[5], given[6], given[7], given[8], given[9], place =
+    unpack_fields('<HHHHHHHHH', definition, place)
+  weights_at = place + n_endpoints
+  slots_at = weights_at + 8 * n_endpoints
+  records_at = slots_at + 8 * n_endpoints
+  roster = sub(definition, records_at + 12 * n_endpoints, accounts_at - 1)
+end
+
+-- What is rarely asked of an endpoint: its tier, whether the operator has taken it out, its id, its account.
+local function record_at(i)
+  return unpack_fields('<BBI4BI4B', definition, records_at + 12 * (i - 1))
+end
+
+local function id_of(i)
+  local _, _, place, length = record_at(i)
+  return sub(definition, place, place + length - 1)
+end
+
+-- By its id; nil: it is not in the definition. `hint`: where it may be.
 local indices
-local function index_of(id)
+local function index_of(id, hint)
+  if hint > 0 and hint <= n_endpoints and id_of(hint) == id then
+    return hint
+  end
   if not indices then
     indices = {}
     for i = 1, n_endpoints do
-      indices[endpoints[i].id] = i
+      indices[id_of(i)] = i
     end
   end
   return indices[id]
+end
+
+-- The tier in which each can be given, by its index; 0: it is off, or drains.
+local class
+do
+  local first = weights_at - n_endpoints
+  class = {byte(definition, first, first + (n_endpoints < CHUNK and n_endpoints or CHUNK) - 1)}
+  for i = CHUNK + 1, n_endpoints do
+    class[i] = byte(definition, first + i - 1)
+  end
+end
+
+-- Columns of the definition, read where they are needed.
+local weights, slots
+local function weights_read()
+  weights = weights or read_all(definition, 'd', 8, weights_at)
+end
+
+local function slots_of(i)
+  if rule.has_slots == 0 then
+    return 0
+  end
+  slots = slots or read_all(definition, 'd', 8, slots_at)
+  return slots[i]
 end
 
 local stamp, luck, n_ops, at = unpack_fields('<c8dI2', program)
@@ -77,8 +134,9 @@ local changes = 0
 -- How often an endpoint came in or went out.
 local moves = 0
 
--- Fields of the hash: '=' the pool itself, '#' its secret, 't' what is known of no target in particular, 'r' the last report,
--- 'e' .. id of an endpoint, 'a' .. account of a key's account.
+-- Fields of the hash: '=' the pool itself, '#' its secret, 't' what is known of no target in particular, 'r' the roster: the ids
+-- of the definition that was used last; in its order the columns 'T' 'L' 'F' 'C' 'Q', and 'S', those that are not as most are;
+-- 'e' .. id of an endpoint, 'o' .. id of one that is in the roster no more, 'a' .. account of a key's account.
 local vars = {tag = {0, 0, 0, 0, 0, 0, 0, 0, 0}, fresh = false, dirty = false, active = 0, seq = 0, below = 0, paused = 0, mark = 0,
   from = 0, cooldowns = 0, cooled = 0, least = 0, tickets = 0, above = 0, good = 0, back = 0, all_cooldowns = 0, all_cooled = 0,
   kept = 0}
@@ -99,3 +157,7 @@ local function write_vars()
     vars.tickets, vars.above, vars.good, vars.back, vars.all_cooldowns, vars.all_cooled, vars.kept, t[1], t[2], t[3], t[4], t[5], t[6],
     t[7], t[8], t[9])
 end
+
+-- What a function uses of the one it is made in is looked for among all that is used so, each time it is made; what that one has
+-- from outside is at hand. So the other pieces are a function in this one, which ends with the last of them.
+return (function()

@@ -6,6 +6,11 @@
 
 enum { NEXT = 1, REPORT, UNDO, SHOW, NUMBERS, ENABLE, PROBE, PROBER, LEAVE };
 
+enum {
+	HEAD_BYTES = 9 + 17 * 8 + 4 + 4 + 1 + 4 + POOL_TIER_MAX * 2, /* of a definition */
+	ENDPOINT_BYTES = 1 + 8 + 8 + 12, /* of an endpoint, without id and account */
+};
+
 #define NUMBER_MAX ((double)(UINT64_C(1) << 53))
 
 /* ---- Writing ---- */
@@ -24,6 +29,14 @@ static void add_u16(struct buf *b, size_t v)
 
 	if (at != NULL)
 		b->len += (size_t)(put_u16(at, (unsigned)v) - at);
+}
+
+static void add_u32(struct buf *b, size_t v)
+{
+	char *at = buf_reserve(b, 4);
+
+	if (at != NULL)
+		b->len += (size_t)(put_u32(at, (uint32_t)v) - at);
 }
 
 static void add_double(struct buf *b, double v)
@@ -54,6 +67,61 @@ static void add_text(struct buf *b, struct slice s)
 	buf_add_slice(b, s);
 }
 
+/* The tier in which it can be given something new; 0: none. */
+static uint8_t given_tier(const struct pool_endpoint *e)
+{
+	return e->off || e->weight <= 0 ? 0 : e->tier;
+}
+
+/* What the script asks of all of them at once: see lua/README.md. */
+static void add_columns(const struct pool_endpoint *endpoints, size_t n, size_t accounts_at,
+			struct buf *out)
+{
+	size_t on = 0, given[POOL_TIER_MAX + 1] = {0};
+	bool has_slots = false;
+
+	for (size_t i = 0; i < n; i++) {
+		on += !endpoints[i].off;
+		has_slots |= endpoints[i].slots > 0;
+		given[given_tier(&endpoints[i])]++;
+	}
+	add_u32(out, on);
+	add_u8(out, has_slots);
+	add_u32(out, accounts_at);
+	for (size_t tier = 1; tier <= POOL_TIER_MAX; tier++)
+		add_u16(out, given[tier]);
+	for (size_t i = 0; i < n; i++)
+		add_u8(out, given_tier(&endpoints[i]));
+	for (size_t i = 0; i < n; i++)
+		add_double(out, endpoints[i].weight);
+	for (size_t i = 0; i < n; i++)
+		add_double(out, endpoints[i].slots);
+}
+
+static void add_endpoints(const struct pool_endpoint *endpoints, size_t n, struct buf *out)
+{
+	size_t id_at = HEAD_BYTES + n * ENDPOINT_BYTES + 1; /* places count from 1 */
+	size_t account_at = id_at;
+
+	for (size_t i = 0; i < n; i++)
+		account_at += 1 + endpoints[i].id.len;
+	add_columns(endpoints, n, account_at, out);
+	for (size_t i = 0; i < n; i++) {
+		add_u8(out, endpoints[i].tier);
+		add_u8(out, endpoints[i].off);
+		add_u32(out, id_at + 1);
+		add_u8(out, (unsigned)endpoints[i].id.len);
+		add_u32(out, account_at);
+		add_u8(out, (unsigned)endpoints[i].account.len);
+		id_at += 1 + endpoints[i].id.len;
+		account_at += endpoints[i].account.len;
+	}
+	for (size_t i = 0; i < n; i++)
+		add_short(out, endpoints[i].id);
+	for (size_t i = 0; i < n; i++)
+		buf_add_slice(out, endpoints[i].account);
+}
+
 void pool_definition_write(const struct pool_rule *r, const struct pool_endpoint *endpoints,
 			   size_t n, struct buf *out)
 {
@@ -72,16 +140,8 @@ void pool_definition_write(const struct pool_rule *r, const struct pool_endpoint
 		add_double(out, (double)times[i]);
 	for (size_t i = 0; i < sizeof shares / sizeof *shares; i++)
 		add_double(out, shares[i]);
-	add_u16(out, n & 65535);
-	add_u16(out, n >> 16);
-	for (size_t i = 0; i < n; i++) {
-		add_short(out, endpoints[i].id);
-		add_short(out, endpoints[i].account);
-		add_double(out, endpoints[i].weight);
-		add_u8(out, endpoints[i].tier);
-		add_u8(out, endpoints[i].off);
-		add_double(out, endpoints[i].slots);
-	}
+	add_u32(out, n);
+	add_endpoints(endpoints, n, out);
 }
 
 void pool_call_begin(struct buf *program, const char stamp[static POOL_STAMP_BYTES], double luck)

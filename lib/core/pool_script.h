@@ -22,7 +22,7 @@ enum {
 	POOL_SKIP_MAX = 64,
 };
 
-/* Appends the definition, which the script is given with each call. The rules are in their ranges. */
+/* Writes the definition, which the script is given with each call, to an empty buffer. The rules are in their ranges. */
 void pool_definition_write(const struct pool_rule *rule, const struct pool_endpoint *endpoints,
 			   size_t n, struct buf *out);
 

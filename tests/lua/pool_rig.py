@@ -33,16 +33,24 @@ def definition(endpoints, **rule):
                        get("threshold", 5), get("direct", 0), get("health", 0), get("exclusive", 0), get("after", 3), get("of", 10))
     data += struct.pack("<10d", us("base", 30), us("max", 900), us("trial", lease), us("ramp", 0), lease * SECOND,
                         get("floor", 1), us("pause", 30), us("within", 10), get("least", 3), us("hold", 30))
-    data += struct.pack("<7dI", us("escalated", 600), us("ttl", 600), us("report", 60), us("every", 10), get("jitter", 0),
-                        get("share", 0.5), get("max_out", 0.5), len(endpoints))
+    endpoints = [{"id": e} if isinstance(e, str) else e for e in endpoints]
+    tiers = [0 if e.get("off") or e.get("weight", 1) == 0 else e.get("tier", 1) for e in endpoints]
+    slots = [e.get("slots", 0) for e in endpoints]
+    n, ids, accounts, records = len(endpoints), b"", b"", b""
+    data += struct.pack("<7d2IB", us("escalated", 600), us("ttl", 600), us("report", 60), us("every", 10), get("jitter", 0),
+                        get("share", 0.5), get("max_out", 0.5), n, sum(not e.get("off") for e in endpoints), any(slots))
     assert not rule, rule
+    ids_at = len(data) + 4 + 9 * 2 + n * (1 + 8 + 8 + 12) + 1
+    accounts_at = ids_at + sum(1 + len(e["id"]) for e in endpoints)
     for e in endpoints:
-        e = {"id": e} if isinstance(e, str) else e
-        data += struct.pack("B", len(e["id"])) + e["id"].encode()
         account = e.get("account", "").encode()
-        data += struct.pack("B", len(account)) + account
-        data += struct.pack("<dBBd", e.get("weight", 1), e.get("tier", 1), e.get("off", 0), e.get("slots", 0))
-    return data
+        records += struct.pack("<BBIBIB", e.get("tier", 1), e.get("off", 0), ids_at + len(ids) + 1, len(e["id"]),
+                               accounts_at + len(accounts), len(account))
+        ids += struct.pack("B", len(e["id"])) + e["id"].encode()
+        accounts += account
+    data += struct.pack("<I9H", accounts_at, *(tiers.count(tier) for tier in range(1, 10))) + bytes(tiers)
+    data += struct.pack(f"<{n}d{n}d", *(e.get("weight", 1) for e in endpoints), *slots)
+    return data + records + ids + accounts
 
 
 class Next(dict):

@@ -105,6 +105,51 @@ class Choice(Case):
         self.assertEqual([e.cooling for e in shown], [1, 0, 0])
         self.assertEqual({n.endpoint for n in self.nexts(9)}, {2, 3})
 
+    def test_many_are_given_evenly(self):
+        self.use([f"e{i}" for i in range(100)])
+        self.assertEqual(set(Counter(n.endpoint for n in self.nexts(200)).values()), {2})
+        for n in self.nexts(500, target="t"):
+            self.report(n, "blocked" if n.endpoint == 50 else "ok", status=429)
+        counts = Counter(n.endpoint for n in self.nexts(198, target="t"))
+        self.assertEqual((set(counts.values()), counts[50]), ({2}, 0))
+        counts = Counter(n.endpoint for n in self.nexts(196, skip=(17, 33)))
+        self.assertEqual((counts[17], counts[33]), (0, 0))
+        self.assertTrue(all(1 <= n <= 3 for e, n in counts.items()), counts)
+
+    def test_one_that_left_and_came_back_is_as_it_was(self):
+        self.use(["a", "b", "c"])
+        self.fails(1, outcome="timeout")
+        flying = [n for n in self.nexts(4) if n.endpoint == 2]
+        before = self.show().endpoints
+        self.use(["c"])
+        self.assertEqual({n.endpoint for n in self.nexts(3)}, {1})
+        self.use(["b", "c", "a"])
+        after = self.show().endpoints
+        self.assertEqual((after[0], after[2]), (before[1], before[0]))
+        self.assertEqual([self.report(n) for n in flying], [True, True])
+        self.assertEqual(self.in_flight()[0], before[1].in_flight - 2)
+
+    def test_a_definition_without_it_keeps_that_one_cools_at_a_target(self):
+        self.use(["a", "b", "c", "d"], max_out=1, least=9)
+        self.fails(1, outcome="blocked", target="t", status=429)
+        self.fails(2, outcome="blocked", target="t", status=429)
+        self.later(29)
+        self.use(["b", "c", "d"])
+        self.later(1)
+        self.report(next(n for n in self.nexts(3, target="t") if n.trial))
+        self.use(["a", "b", "c", "d"])
+        given = self.nexts(4, target="t")
+        self.assertEqual([(n.endpoint, n.trial) for n in given if n.trial], [(1, 1)])
+
+    def test_a_ramp_that_is_set_later_counts(self):
+        self.use(["a", "b"], select="weighted", direct=1)
+        self.fails(1)
+        self.later(30)
+        self.report(self.next())
+        self.use(["a", "b"], select="weighted", direct=1, ramp=100)
+        counts = Counter(n.endpoint for n in self.nexts(220))
+        self.assertTrue(19 <= counts[1] <= 23, counts)
+
 
 class Lines(Case):
     def test_in_the_order_of_their_arrival(self):
@@ -741,7 +786,7 @@ class Numbers(Case):
         for days, left in ((0.9, 80), (1.1, 0)):
             self.later(days * 86400)
             self.call([b"\5"])
-            self.assertEqual(sum(f.startswith("eold") for f in self.client.call("HKEYS", "k:p{x}")), left)
+            self.assertEqual(sum(f.startswith("oold") for f in self.client.call("HKEYS", "k:p{x}")), left)
 
     def test_the_time_in_a_cooldown_at_a_target_counts_whoever_finds_that_it_is_over(self):
         self.use([{"id": "a", "slots": 1}], direct=1, least=9, max_out=1)
