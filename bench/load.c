@@ -8,7 +8,7 @@
  *
  * Happy path: connect all, write IN_FLIGHT requests each, then on_readable() counts replies and sends the next ones
  * until --requests were sent; ends when all were answered. A connection that fails or a reply that is no reply ends
- * the run with exit status 1.
+ * the run with exit status 1. With --pool a reply that brings a ticket is followed by its report, good, in the place of a next one.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -43,6 +43,7 @@ struct options {
 	bool http;
 	unsigned port, connections, in_flight, keys;
 	uint64_t requests;
+	char *pool; /* what is asked for endpoints; NULL: the template */
 };
 
 /* A request before its key is filled in. */
@@ -56,6 +57,7 @@ struct conn {
 	int fd;
 	redisReader *reader; /* RESP */
 	llhttp_t http;       /* HTTP */
+	struct buf body;     /* of its answer, where tickets are looked for */
 	struct buf out;
 	uint64_t sent_us[IN_FLIGHT_MAX]; /* a ring: when the requests under way were sent */
 	unsigned oldest, under_way;
@@ -138,6 +140,14 @@ static void make_http(char **words, int n)
 		add_text(&template.bytes, words[2]);
 }
 
+static void count_request(struct conn *c)
+{
+	if (buf_failed(&c->out))
+		fail("out of memory");
+	c->sent_us[(c->oldest + c->under_way++) % IN_FLIGHT_MAX] = now_us;
+	sent++;
+}
+
 static void add_request(struct conn *c)
 {
 	size_t start = c->out.len;
@@ -151,8 +161,43 @@ static void add_request(struct conn *c)
 		for (size_t i = KEY_DIGITS; i-- > 0; key /= 10)
 			c->out.ptr[start + template.key_at + i] = (char)('0' + key % 10);
 	}
-	c->sent_us[(c->oldest + c->under_way++) % IN_FLIGHT_MAX] = now_us;
-	sent++;
+	count_request(c);
+}
+
+static void make_next(void)
+{
+	char path[128];
+	char method[] = "POST", body[] = "{}", command[] = "KOVA.POOL.NEXT";
+	char *http[] = {method, path, body}, *resp[] = {command, options.pool};
+
+	snprintf(path, sizeof path, "/v1/pools/%s/next", options.pool);
+	if (options.http)
+		make_http(http, 3);
+	else
+		make_resp(resp, 2);
+}
+
+static void add_report(struct conn *c, const char *ticket, size_t len)
+{
+	const char *pool = options.pool;
+	char body[256];
+	int n;
+
+	if (sent == options.requests)
+		return;
+	n = snprintf(body, sizeof body, "{\"ticket\":\"%.*s\",\"outcome\":\"ok\"}", (int)len,
+		     ticket);
+	if (options.http)
+		buf_printf(&c->out,
+			   "POST /v1/pools/%s/report HTTP/1.1\r\nHost: localhost\r\n"
+			   "Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+			   pool, n, body);
+	else
+		buf_printf(&c->out,
+			   "*4\r\n$16\r\nKOVA.POOL.REPORT\r\n$%zu\r\n%s\r\n$%zu\r\n%.*s\r\n"
+			   "$2\r\nok\r\n",
+			   strlen(pool), pool, len, (int)len, ticket);
+	count_request(c);
 }
 
 static void refill(struct conn *c)
@@ -197,17 +242,38 @@ static void read_resp(struct conn *c, const char *bytes, size_t len)
 		if (reply->type == REDIS_REPLY_ERROR)
 			fail(reply->str);
 		on_reply(c);
+		if (options.pool != NULL && reply->type == REDIS_REPLY_ARRAY &&
+		    reply->elements > 1 && reply->element[1]->type == REDIS_REPLY_STRING)
+			add_report(c, reply->element[1]->str, reply->element[1]->len);
 		freeReplyObject(reply);
 	}
 }
 
+static int on_http_body(llhttp_t *parser, const char *at, size_t len)
+{
+	struct conn *c = parser->data;
+
+	buf_add(&c->body, at, len);
+	return 0;
+}
+
 static int on_http_complete(llhttp_t *parser)
 {
+	static const char name[] = "\"ticket\":\"";
+	struct conn *c = parser->data;
 	unsigned status = parser->status_code;
+	const char *ticket;
 
 	if (status != 200 && status != 429)
 		fail("an answer that is neither 200 nor 429");
-	on_reply(parser->data);
+	on_reply(c);
+	buf_add(&c->body, "", 1);
+	if (buf_failed(&c->body))
+		fail("out of memory");
+	ticket = options.pool != NULL ? strstr(c->body.ptr, name) : NULL;
+	if (ticket != NULL)
+		add_report(c, ticket + strlen(name), strcspn(ticket + strlen(name), "\""));
+	buf_clear(&c->body);
 	return 0;
 }
 
@@ -311,11 +377,12 @@ static void read_options(int argc, char **argv)
 		{"in-flight", required_argument, NULL, 'P'},
 		{"keys", required_argument, NULL, 'k'},
 		{"requests", required_argument, NULL, 'n'},
+		{"pool", required_argument, NULL, 'p'},
 		{0},
 	};
 	int option;
 
-	while ((option = getopt_long(argc, argv, "+r:h:c:P:k:n:", table, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "+r:h:c:P:k:n:p:", table, NULL)) != -1) {
 		if (option == 'r' || option == 'h')
 			options.port = number(optarg, 65535, "the port"),
 			options.http = option == 'h';
@@ -327,14 +394,17 @@ static void read_options(int argc, char **argv)
 			options.keys = number(optarg, 100000000, "--keys");
 		else if (option == 'n')
 			options.requests = number(optarg, 1000000000, "--requests");
+		else if (option == 'p')
+			options.pool = optarg;
 		else
 			options.port = 0, optind = argc;
 	}
-	if (options.port == 0 || optind == argc) {
+	if (options.port == 0 || (optind == argc) != (options.pool != NULL)) {
 		fputs("usage: load (--resp PORT | --http PORT) [--connections N] [--in-flight N] "
-		      "[--keys N] [--requests N] WORD…\n"
+		      "[--keys N] [--requests N] (WORD… | --pool NAME)\n"
 		      "WORDs: a Redis command, or METHOD TARGET [JSON]; {key} in one of them "
-		      "becomes a random key's number\n",
+		      "becomes a random key's number. A pool is asked for endpoints, "
+		      "and each is reported\n",
 		      stderr);
 		exit(2);
 	}
@@ -346,8 +416,11 @@ int main(int argc, char **argv)
 
 	read_options(argc, argv);
 	llhttp_settings_init(&http_settings);
+	http_settings.on_body = on_http_body;
 	http_settings.on_message_complete = on_http_complete;
-	if (options.http)
+	if (options.pool != NULL)
+		make_next();
+	else if (options.http)
 		make_http(argv + optind, argc - optind);
 	else
 		make_resp(argv + optind, argc - optind);
