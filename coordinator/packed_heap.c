@@ -80,7 +80,7 @@ void *packed_heap_new(struct packed_heap *h, size_t bytes)
 	struct packed_page *p = h->current;
 	unsigned char *block;
 
-	if (p == NULL || p->used + takes > p->size) {
+	if (p == NULL || p->used >= PAGE_BYTES || p->used + takes > p->size) {
 		p = page_new(h, takes);
 		if (p == NULL)
 			return NULL;

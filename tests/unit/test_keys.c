@@ -1,6 +1,7 @@
 /* The table of keys: whatever is set, grows, shrinks and goes, each key has the parts that it was given last. */
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "dice.h"
 #include "keys.h"
@@ -94,6 +95,36 @@ Test(keys, parts_are_set_marked_and_dropped)
 	cr_expect_str_eq(text_of(&k, key, 70), "");
 	cr_expect(slice_equal(keys_name(&k, key).root, SLICE("root")));
 	keys_release(&k);
+}
+
+Test(keys, one_may_be_larger_than_a_page_and_others_come_after_it)
+{
+	enum { LARGE = 700000, SMALL = 2000 };
+	char *bytes = calloc(1, LARGE);
+	struct keys k = {0};
+	struct keys_part part = {1, false, {bytes, LARGE}};
+	uint32_t p, large, key;
+
+	cr_assert_eq(keys_policy(&k, SLICE("p"), &p), KOVA_OK);
+	large = make(&k, p, "large", false);
+	cr_assert_eq(keys_set(&k, large, &part), KOVA_OK);
+	for (unsigned i = 0; i < SMALL; i++) {
+		char root[16];
+
+		snprintf(root, sizeof root, "r%u", i);
+		key = make(&k, p, root, false);
+		set(&k, key, 1, false, root);
+		set(&k, key, 2, false, "and more than before");
+	}
+	cr_assert(keys_part(&k, large, 1, &part));
+	cr_expect_eq(part.bytes.len, LARGE);
+	cr_expect_eq(memcmp(part.bytes.ptr, bytes, LARGE), 0);
+	keys_drop(&k, large, 1);
+	set(&k, large, 1, false, "small");
+	cr_expect_str_eq(text_of(&k, large, 1), "small");
+	cr_expect_str_eq(text_of(&k, make(&k, p, "r7", false), 1), "r7");
+	keys_release(&k);
+	free(bytes);
 }
 
 static uint32_t key_of(struct keys *k, uint64_t i)
