@@ -229,16 +229,20 @@ class Reader:
 # ---- brokers ---------------------------------------------------------------------------------------------------------
 
 class Broker:
-    """A cluster of 1 or 3 brokers at `host`; with `tls` also reachable by TLS and SASL (scripts/kafka says how)."""
+    """A cluster of 1 or 3 brokers at `host`; with `tls` also reachable by TLS and SASL (scripts/kafka says how), one with a `proxy`
+    (proxy.KafkaProxy) also by that."""
 
-    def __init__(self, brokers=1, tls=False, host="127.0.0.1"):
+    def __init__(self, brokers=1, tls=False, host="127.0.0.1", proxy=None):
         self.directory = tempfile.mkdtemp(prefix="kova-kafka-")
         self.count = brokers
         self.port = self._free_ports(3 * brokers)
         self.environment = {**os.environ, "KAFKA_HOST": host, "KAFKA_UNTIL": str(os.getpid()),
-                            **({"KAFKA_TLS": "1"} if tls else {})}
+                            **({"KAFKA_TLS": "1"} if tls else {}),
+                            **({"KAFKA_PROXY": str(proxy.address[1])} if proxy else {})}
         self.bootstrap = self._script("start", self.directory, str(self.port), str(brokers)).strip()
         self.tls_bootstrap = f"localhost:{self.port + 2 * brokers}"
+        if proxy:
+            proxy.target = (host, self.port + 2)
         self.ca = os.path.join(self.directory, "tls", "ca.pem")
 
     @staticmethod

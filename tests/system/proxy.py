@@ -1,9 +1,12 @@
-"""TCP proxies before a redis-server: one loses what it is told to lose, as networks and crashes do, one is a long link."""
+"""TCP proxies. Before a redis-server: one loses what it is told to lose, as networks and crashes do, one is a long link. Before a
+Kafka: one refuses what it is told to refuse."""
 
 import collections
+import contextlib
 import random
 import select
 import socket
+import struct
 import threading
 import time
 
@@ -143,3 +146,53 @@ class SlowProxy(LossyProxy):
                 due.append((time.monotonic() + self.delay, data))
             while due and due[0][0] <= time.monotonic():
                 sink.sendall(due.popleft()[1])
+
+
+class KafkaProxy:
+    """Forwards to `target`, a broker's listener for it (kafka.Broker sets it). A connection on which a request comes of a kind that is
+    in `refused` (Kafka's API keys), or any while `is_away`, ends. `passed` counts the others by kind."""
+
+    FETCH = 1
+
+    def __init__(self):
+        self.target = None
+        self.refused = set()
+        self.is_away = False
+        self.passed = collections.Counter()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = self._listener.getsockname()
+        self.bootstrap = f"127.0.0.1:{self.address[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def kill(self):
+        self.is_away = True
+        self._listener.close()
+
+    def _accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client):
+        with contextlib.suppress(OSError), client, socket.create_connection(self.target) as server:
+            threading.Thread(target=self._pump, args=(server, client), daemon=True).start()
+            requests = client.makefile("rb")
+            while True:
+                head = requests.read(6)  # length, API key
+                if len(head) < 6:
+                    break
+                length, kind = struct.unpack(">iH", head)
+                if self.is_away or kind in self.refused:
+                    break
+                self.passed[kind] += 1
+                server.sendall(head + requests.read(length - 2))
+            for end in (client, server):
+                end.shutdown(socket.SHUT_RDWR)
+
+    @staticmethod
+    def _pump(source, sink):
+        with contextlib.suppress(OSError):
+            while data := source.recv(1 << 16):
+                sink.sendall(data)
+            sink.shutdown(socket.SHUT_RDWR)
