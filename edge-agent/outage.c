@@ -8,7 +8,8 @@
  * The states are the agent's, whatever its number of loops, and the only thing that a loop waits for another for: only in an
  * outage, and for no longer than a decision takes.
  *
- * An adaptive limit goes on as this agent heard of it last, from any of its loops.
+ * An adaptive limit goes on as this agent heard of it last, from any of its loops. Where a level has weights, its keys have their
+ * shares of what this agent has of the level above; who has asked lately is learned anew with each outage.
  *
  * Of several policies the strictest speaks: one that denies refuses all.
  */
@@ -21,6 +22,7 @@
 #include "core/hash.h"
 #include "core/keyspace.h"
 #include "core/limiter.h"
+#include "core/shares.h"
 #include "engine.h"
 #include "heartbeat.h"
 #include "quota.h"
@@ -39,8 +41,13 @@ struct local {
 	bool ledger;               /* they are added up in Redis */
 	struct script_quota quota; /* of a limit of all regions; `whole` 0: of this one */
 	struct limiter_state state;
+	struct children *children; /* owned; NULL: of no level with weights */
 	size_t name_len;
 	char name[];
+};
+
+struct children {
+	struct shares now, before; /* before: the last take */
 };
 
 struct outage {
@@ -128,6 +135,8 @@ static bool local_begin(const struct request_state *s, struct local *l, const st
 	if (adapted > 0)
 		adaptive_bucket_limit(ref->limit, adapted, &own);
 	keep_floor(&own, &l->quota);
+	if (l->children != NULL)
+		*l->children = (struct children){0};
 	return limit_part(&own, agents, &l->part) &&
 	       limiter_init(&l->state, &l->part, now_us, true);
 }
@@ -171,6 +180,7 @@ static bool is_home(const struct check_ref *ref)
 static void local_free(struct local *l)
 {
 	limiter_release(&l->state);
+	free(l->children);
 	free(l);
 }
 
@@ -332,6 +342,29 @@ static void local_look(struct local *l, uint64_t now_us, uint64_t remaining,
 					     .reset_us = said.reset_us};
 }
 
+/* By the shares of the level below, where it has weights. */
+static void local_admit(struct local *l, const struct check_ref *ref, uint64_t now_us,
+			struct limiter_verdict *ret_said)
+{
+	if (ref->share.weight > 0 && l->children == NULL)
+		l->children = calloc(1, sizeof *l->children);
+	if (ref->share.weight == 0 || l->children == NULL) {
+		limiter_admit(&l->part, &l->state, now_us, ref->cost, ret_said);
+		return;
+	}
+	l->children->before = l->children->now;
+	shares_take(&l->children->now, &l->state.bucket, &l->part, now_us, &ref->share, ref->cost,
+		    ret_said);
+}
+
+static void local_untake(struct local *l, const struct limiter_state *before, uint64_t now_us,
+			 uint64_t cost)
+{
+	limiter_untake(&l->part, &l->state, before, now_us, cost);
+	if (l->children != NULL)
+		l->children->now = l->children->before;
+}
+
 /* Takes from one check, or looks at it (PEEK); *ret_said is filled unless there is no state for it. */
 static bool local_take(struct request_state *s, const struct check_ref *ref, struct slice name,
 		       struct taken *ret_taken, struct limiter_verdict *ret_said)
@@ -343,11 +376,11 @@ static bool local_take(struct request_state *s, const struct check_ref *ref, str
 	if (l == NULL)
 		return false;
 	ret_taken->before = l->state;
-	limiter_admit(&l->part, &l->state, now_us, ref->cost, ret_said);
+	local_admit(l, ref, now_us, ret_said);
 	if (!ret_said->allowed)
 		return false;
 	if (s->request.kind == REQUEST_PEEK) {
-		limiter_untake(&l->part, &l->state, &ret_taken->before, now_us, ref->cost);
+		local_untake(l, &ret_taken->before, now_us, ref->cost);
 		local_look(l, now_us, ret_said->remaining + ref->cost, ret_said);
 	} else {
 		ret_taken->local = l;
@@ -382,8 +415,7 @@ static void untake(const struct request_state *s, struct taken *taken, uint16_t 
 		if (l == NULL)
 			continue;
 		if (!taken[n].counted_only)
-			limiter_untake(&l->part, &l->state, &taken[n].before, taken[n].at_us,
-				       s->checks[n].cost);
+			local_untake(l, &taken[n].before, taken[n].at_us, s->checks[n].cost);
 		l->admitted -= s->checks[n].cost;
 	}
 }

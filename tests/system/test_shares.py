@@ -1,6 +1,8 @@
 """Weighted levels: a guaranteed share of the parent, borrowing up to a ceiling, and nothing above the parent's bound."""
 # Mostly waits.
 
+import signal
+
 import checker
 import harness
 import load
@@ -65,6 +67,18 @@ class Shares(harness.Case):
 
     def test_nor_does_one_at_another_agent(self):
         self.noisy_and_quiet(2)
+
+    def test_nor_while_redis_is_away(self):
+        agent = self.start({**api(rate=40, room=40), "on_outage": "local"})
+        redis = next(process for process in self._processes if isinstance(process, harness.Redis))
+        redis.send_signal(signal.SIGSTOP)
+        harness.wait_for(lambda: agent.call("KOVA.TAKE", "api", "acme/noisy")[5] == "outage", "an outage")
+        noisy, quiet = self.run_together(4, (0, "acme/noisy", 2000), (0, "acme/quiet", 10))
+        redis.send_signal(signal.SIGCONT)
+        self.assertEqual({hit.reason for hit in noisy + quiet}, {"outage"})
+        self.assertIsNone(checker.bucket_violation(checker.admissions(noisy + quiet), 40, 40))
+        self.assertGreater(admitted(quiet), 0.8 * len(quiet), f"its share is 20: {load.replies(quiet)}")
+        self.assertGreater(admitted(noisy), 0.9 * 4 * 20, "it borrows what the quiet one leaves")
 
     def test_one_that_is_alone_has_all(self):
         agent = self.start(api())
