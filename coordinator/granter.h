@@ -12,8 +12,8 @@
 
 #define GRANTER_IDLE_US (UINT64_C(600) * 1000000)
 
-/* Longer than between two reports of a quota. */
-#define GRANTER_FLOORS_US (UINT64_C(10) * 1000000)
+/* Longer than between two reports of a quota that arrive, by the longest `kafka.report`. */
+#define GRANTER_FLOORS_US (UINT64_C(150) * 1000000)
 
 /* By then an ownership begins anew, for times are few bits (core/allocator.h). */
 #define GRANTER_OLD_US (UINT64_C(60) * 86400 * 1000000)
