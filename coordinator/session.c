@@ -691,7 +691,7 @@ static void follow_conf(struct session *s)
 {
 	struct global_terms terms, was = s->terms;
 
-	if (take_over_count(&s->take_over) > 0)
+	if (take_over_reads(&s->take_over))
 		return; /* its thread goes by the terms */
 	begin_anew(s, false);
 	if (s->failed || !conf_is_another(s) || !terms_read(s, &terms))

@@ -113,6 +113,11 @@ size_t take_over_count(const struct take_over *t)
 			(t->reads != NULL ? t->reads->cnt - t->gone->cnt : 0));
 }
 
+bool take_over_reads(const struct take_over *t)
+{
+	return t->reads != NULL;
+}
+
 static bool begin(struct take_over *t)
 {
 	t->reads = t->waits;

@@ -57,6 +57,8 @@ bool take_over_remove(struct take_over *t, int32_t id);
 
 /* How many are on their way. */
 size_t take_over_count(const struct take_over *t);
+/* Whether its thread is at work, if only for some that were taken away again: `conf` and `terms` stay as they are. */
+bool take_over_reads(const struct take_over *t);
 
 /* Begins what is to be begun, and ends what has ended. Does not block. *ret_taken: TAKE_OVER_DONE. */
 enum take_over_state take_over_step(struct take_over *t, struct taken *ret_taken);
