@@ -12,7 +12,7 @@ REPORT_SCHEMA = b"kova.share.v1"
 
 _REPORT = {1: ("region", str), 2: ("policy", str), 3: ("root", bytes), 4: ("clock", int), 5: ("t0", int), 6: ("seq", int),
            7: ("live", bool), 8: ("whole", int), 9: ("demand", int), 10: ("used", int), 11: ("window", int),
-           12: ("floors", int), 13: ("lent", int), 14: ("lent_epoch", int), 15: ("lent_c0", int)}
+           12: ("floors", int), 13: ("lent", int), 14: ("lent_epoch", int), 15: ("lent_c0", int), 16: ("floor", int)}
 _GRANT = {1: ("region", str), 2: ("policy", str), 3: ("root", bytes), 4: ("seq", int), 5: ("clock", int), 6: ("t0", int),
           7: ("duration", int), 8: ("whole", int), 9: ("parts", int), 10: ("before", int), 11: ("window", int),
           12: ("floor", int), 13: ("floors", int), 14: ("epoch", int), 15: ("c0", int)}

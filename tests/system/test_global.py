@@ -90,7 +90,7 @@ class Regions(globe.Case):
         coordinator, agent = self.start_coordinator(), self.start("eu", self.policies)
         self.assertEqual(agent.call("KOVA.TAKE", self.day, self.root, "COST", "100")[0], 1)
         report = coordinator.report("eu", self.day, self.key, lambda r: r.used == 100)
-        self.assertEqual((report.whole, report.seq, report.live), (1000, 0, False))
+        self.assertEqual((report.whole, report.seq, report.live, report.floor), (1000, 0, False, 100001))
         self.assertGreaterEqual(report.demand, report.used)
         self.assertGreater(report.window, 0)
         with load.Swarm([agent.resp_address], 4) as swarm:
