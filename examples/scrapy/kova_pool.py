@@ -6,7 +6,7 @@ settings.py:
     DOWNLOADER_MIDDLEWARES = {"kova_pool.KovaPoolMiddleware": 585}
 
     KOVA_URL = "http://127.0.0.1:7412"
-    KOVA_TOKEN = None             # what the agent wants, if anything
+    KOVA_TOKEN = os.environ.get("KOVA_TOKEN")                   # what the agent wants, if anything
     KOVA_POOL = "exits"
     KOVA_WAIT_MS = 30000          # how long an agent lets a request wait for an endpoint
     KOVA_PATIENCE = 600           # seconds after which a request without one is given up

@@ -9,7 +9,8 @@ import harness
 EXAMPLES = os.path.join(harness.SOURCE, "examples")
 CLIENTS = os.path.join(harness.SOURCE, "build", "clients")
 PYTHON = os.path.join(CLIENTS, "examples_python", "bin", "python")
-USER, PASSWORD = "us3r", "p@ss:w0rd"
+USER, PASSWORD, TOKEN = "us3r", "p@ss:w0rd", "t0ken-5ecret"
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
 
 
 def installed(name):
@@ -37,8 +38,12 @@ class Case(harness.Case):
         return {"id": name, "url": f"http://{USER}:{quoted}@{address or self.proxies[name].address}", **more}
 
     def config(self, endpoints=(), site=None, **pool):
-        """That of the examples, with other endpoints, other options of their pool, another limit of the site."""
+        """That of the examples, with other endpoints, other options of their pool, another limit of the site, and a token."""
         config = read_config()
+        tokens = os.path.join(self.directory, "tokens")
+        with open(tokens, "w", encoding="ascii") as file:
+            file.write(f"worker {TOKEN} check\n")
+        config["auth"] = {"tokens_file": tokens}
         exits = next(p for p in config["pools"] if p["name"] == "exits")
         exits.update(endpoints=list(endpoints), **pool)
         next(p for p in config["policies"] if p["name"] == "site").update(site or {"limit": 1000, "burst": 1000})
@@ -47,15 +52,15 @@ class Case(harness.Case):
     def outcomes(self, agent, pool="exits"):
         """How often each was reported."""
         found = {}
-        for line in agent.http("GET", "/metrics").body.decode().splitlines():
+        for line in agent.http("GET", "/metrics", headers=BEARER).body.decode().splitlines():
             if line.startswith(f'kova_pool_outcomes_total{{pool="{pool}"') and not line.endswith(" 0"):
                 found[line.split('outcome="')[1].split('"')[0]] = int(line.rsplit(" ", 1)[1])
         return found
 
     def shown(self, agent, pool="exits"):
-        return {e["id"]: e for e in agent.http("GET", f"/v1/pools/{pool}").json()["endpoints"]}
+        return {e["id"]: e for e in agent.http("GET", f"/v1/pools/{pool}", headers=BEARER).json()["endpoints"]}
 
     def no_secrets(self, *texts):
         for text in texts:
-            for secret in (PASSWORD, "p%40ss", "w0rd", USER):
+            for secret in (PASSWORD, "p%40ss", "w0rd", USER, TOKEN):
                 self.assertNotIn(secret, text)

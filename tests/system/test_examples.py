@@ -17,7 +17,8 @@ class Fetchers:
         done = subprocess.run(
             [*self.command, *urls], capture_output=True, text=True, check=False, timeout=harness.PATIENCE * 3, cwd=self.cwd,
             env={**os.environ, "KOVA_URL": "http://%s:%d" % agent.http_address, "KOVA_AGENT": "%s:%d" % agent.resp_address,
-                 "KOVA_WAIT_MS": str(wait_ms), "KOVA_WAIT": f"{wait_ms // 1000}s", "PATH": f"{harness.BUILD}:{os.environ['PATH']}",
+                 "KOVA_TOKEN": examples.TOKEN, "KOVA_WAIT_MS": str(wait_ms), "KOVA_WAIT": f"{wait_ms // 1000}s",
+                 "PATH": f"{harness.BUILD}:{os.environ['PATH']}",
                  "REQUESTS_CA_BUNDLE": self.cert[0], "NODE_EXTRA_CA_CERTS": self.cert[0], "SSL_CERT_FILE": self.cert[0],
                  "CURL_CA_BUNDLE": self.cert[0], **env})
         self.no_secrets(done.stdout, done.stderr, agent.log())

@@ -38,7 +38,8 @@ class Scrapy(examples.Case):
 
     def start_crawl(self, site, agent, concurrency=8, **settings):
         self.items, self.said = os.path.join(self.directory, "items.jsonl"), os.path.join(self.directory, "scrapy.log")
-        settings = {"KOVA_URL": "http://%s:%d" % agent.http_address, "DOWNLOADER_MIDDLEWARES": '{"kova_pool.KovaPoolMiddleware": 585}',
+        settings = {"KOVA_URL": "http://%s:%d" % agent.http_address, "KOVA_TOKEN": examples.TOKEN,
+                    "DOWNLOADER_MIDDLEWARES": '{"kova_pool.KovaPoolMiddleware": 585}',
                     "TWISTED_REACTOR": "twisted.internet.asyncioreactor.AsyncioSelectorReactor", "TELNETCONSOLE_ENABLED": 0,
                     "CONCURRENT_REQUESTS": concurrency, "CONCURRENT_REQUESTS_PER_DOMAIN": concurrency, "RETRY_TIMES": 10, **settings}
         command = [examples.PYTHON, "-m", "scrapy", "runspider", self.spider, "-o", self.items, "-a", f"first={site.url}/"]

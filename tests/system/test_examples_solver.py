@@ -67,15 +67,16 @@ class Captcha(examples.Case):
         with open(path, encoding="ascii") as file:
             worker = subprocess.Popen(
                 self.command, stdin=file, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                env={**os.environ, "KOVA_PORT": str(agent.resp_address[1]), "SOLVER_URL": solver.url, "SOLVER_POLL_S": "0.05", **env})
+                env={**os.environ, "KOVA_PORT": str(agent.resp_address[1]), "KOVA_TOKEN": examples.TOKEN,
+                     "SOLVER_URL": solver.url, "SOLVER_POLL_S": "0.05", **env})
         self.addCleanup(worker.kill)
         return worker
 
     def end(self, worker, agent):
         said = worker.communicate(timeout=harness.PATIENCE * 3)
         for text in (*said, agent.log()):
-            self.assertNotIn(KEY, text)
-            self.assertNotIn(OTHER, text)
+            for secret in (KEY, OTHER, examples.TOKEN):
+                self.assertNotIn(secret, text)
         return worker.returncode, *said
 
     def test_three_workers_that_share_a_key(self):
