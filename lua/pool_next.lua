@@ -45,6 +45,7 @@ function line.join(op, tier)
 end
 
 function line.leave(waiter, tier)
+  changes = changes + 1
   call('ZREM', pool .. 'w' .. tier, waiter)
   call('ZREM', pool .. 'W' .. tier, waiter)
 end

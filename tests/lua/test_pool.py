@@ -187,6 +187,15 @@ class Lines(Case):
             self.assertEqual(held.endpoint, 1)
             self.report(held)
 
+    def test_who_leaves_in_a_batch_holds_up_nobody_in_it(self):
+        self.use([{"id": "a", "slots": 1}])
+        held = self.next()
+        self.next(waiter="1")
+        self.report(held)
+        ask, leave = b"\1" + bytes(23), b"\11" + b"1".ljust(8, b"\0")
+        self.call([ask, leave, ask])
+        self.assertEqual([self.read_next().endpoint for _ in range(2)], [None, 1])
+
     def test_where_there_is_room_for_all_nobody_waits_for_others(self):
         self.use([{"id": "a", "slots": 3}, {"id": "b", "slots": 1}])
         held = self.nexts(4)
