@@ -209,7 +209,7 @@ end
 
 local function column_text(c)
   local text, width, form, parts, done = c.text, c.width, '<' .. c.form, {}, 0
-  if c.n_dirty * 16 < n_endpoints then
+  if c.n_dirty * (c.whole and 16 or 8) < n_endpoints then
     local list = {}
     for i in pairs(c.dirty) do
       list[#list + 1] = i
@@ -293,7 +293,7 @@ end
 
 -- Of each tier, by blocks of endpoints: which are open to a call that has no target, no session, and passes none over; and whose
 -- turn it is among those, or false; of `stale` blocks it is no longer known. Weights are weighed all at once.
-local BLOCK = rule.select == 1 and 65536 or 16
+local BLOCK = rule.select == 1 and 65536 or n_endpoints > 64 and 16 or 8
 local turns, reweigh = {}, {}
 local function block_of(i)
   return (i - 1 - (i - 1) % BLOCK) / BLOCK + 1

@@ -159,7 +159,7 @@ local find, next_endpoint, undo = (function()
   local function turns_of(tier)
     local known = turns[tier]
     if not known then
-      known = {open = {}, stale = {}, n = block_of(n_endpoints)}
+      known = {open = {}, stale = {}, n = block_of(n_endpoints), lacks = 0}
       for b = 1, known.n do
         known.stale[b] = b
       end
@@ -168,8 +168,9 @@ local find, next_endpoint, undo = (function()
     for k = #known.stale, 1, -1 do
       local b = known.stale[k]
       known.open[b] = known.open[b] or open_in_block(b, ANYBODY, targets[''], nil, tier)
-      known[b] = rule.select ~= 1 and turn_among(known.open[b], tier)
-      known.stale[k] = nil
+      local was, best = known[b], rule.select ~= 1 and turn_among(known.open[b], tier)
+      known.lacks = known.lacks + (best and 0 or 1) - (was == false and 1 or 0)
+      known[b], known.stale[k] = best, nil
     end
     return known
   end
@@ -180,6 +181,8 @@ local find, next_endpoint, undo = (function()
     local known, odd, n = turns_of(tier), odd_blocks(op, t, s), 0
     if rule.select == 1 then
       return odd and open_in_block(1, op, t, s, tier) or known.open[1], odd
+    elseif not odd and known.lacks == 0 then
+      return known
     end
     for b = 1, known.n do
       local best = known[b]
