@@ -149,7 +149,8 @@ local find, next_endpoint, undo = (function()
   local ANYBODY = {skip = {}}
   local function open_in_block(b, op, t, s, tier)
     local first, last = (b - 1) * BLOCK + 1, b * BLOCK
-    return open_endpoints({n = 0}, first, last < n_endpoints and last or n_endpoints, op, t, s, tier)
+    local open = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, n = 0} -- made in one piece
+    return open_endpoints(open, first, last < n_endpoints and last or n_endpoints, op, t, s, tier)
   end
 
   local function turn_among(open, tier)
