@@ -1,13 +1,12 @@
 /*
  * Any bytes as a gRPC client's stream behind HTTP/2's preface, twice: in one piece, and in pieces whose length comes from
- * the bytes. Both must give the same calls and messages, and each call ends once. A message is read as Envoy's rate limit
- * request, too.
+ * the bytes: answers go out between pieces, and frames of streams that have ended meanwhile are something else then. Each
+ * call ends once, whatever comes. A message is read as Envoy's rate limit request, too.
  */
 #include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "core/quote.h"
 #include "core/rls_key.h"
 #include "core/rls_request.h"
 #include "io/grpc_server.h"
@@ -16,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 struct run {
 	struct grpc_server *server;
-	struct buf out, log;
+	struct buf out, names;
 	struct grpc_call *later; /* ended after the next message */
 	unsigned begun, ended;
 	bool finished;
@@ -39,7 +38,7 @@ static void on_authorization(struct grpc_call *c, struct slice value)
 {
 	struct run *run = grpc_call_data(c);
 
-	quote_json(&run->log, value);
+	buf_add_slice(&run->names, value);
 }
 
 static void on_begin(struct grpc_call *c)
@@ -52,7 +51,7 @@ static void on_begin(struct grpc_call *c)
 }
 
 /* What is made of a request: names and keys. */
-static void look_at(struct buf *log, struct slice message)
+static void look_at(struct buf *names, struct slice message)
 {
 	static struct rls_request m;
 
@@ -60,16 +59,16 @@ static void look_at(struct buf *log, struct slice message)
 		return;
 	for (size_t i = 0; i < m.n_descriptors && i < RLS_DESCRIPTORS_MAX; i++) {
 		struct slice rest = m.descriptor[i].bytes, key, value;
-		size_t n = 0, start = log->len;
+		size_t n = 0, start = names->len;
 
 		while (rls_entry_next(&rest, &key, &value)) {
-			rls_name_add(log, key);
+			rls_name_add(names, key);
 			n++;
 		}
 		assert(n == m.descriptor[i].n_entries);
 		rest = m.descriptor[i].bytes;
 		while (rls_entry_next(&rest, &key, &value))
-			rls_path_add(log, start, value);
+			rls_path_add(names, start, value);
 	}
 }
 
@@ -87,8 +86,7 @@ static void on_message(struct grpc_call *c, struct slice message)
 	struct run *run = grpc_call_data(c);
 	struct grpc_call *later = run->later;
 
-	quote_json(&run->log, message);
-	look_at(&run->log, message);
+	look_at(&run->names, message);
 	if (grpc_call_method(c) == 0) {
 		run->later = c;
 		if (later != NULL)
@@ -160,6 +158,8 @@ static void run(struct run *r, const uint8_t *data, size_t size, size_t step)
 	grpc_server_leave(r->server);
 	grpc_server_free(r->server);
 	assert(r->begun == r->ended);
+	buf_release(&r->out);
+	buf_release(&r->names);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -170,10 +170,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	run(&whole, data, size, size);
 	run(&pieces, data, size, (size_t)data[size - 1] % 17 + 1);
-	assert(slice_equal(buf_slice(&whole.log), buf_slice(&pieces.log)));
-	buf_release(&whole.out);
-	buf_release(&whole.log);
-	buf_release(&pieces.out);
-	buf_release(&pieces.log);
 	return 0;
 }
