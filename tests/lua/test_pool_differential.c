@@ -30,7 +30,7 @@ struct run {
 	struct pool_pair *pair;
 	unsigned seed;
 	struct dice dice;
-	bool waits; /* somebody does; else the clock goes back: when who is gone is noticed is nobody's business */
+	bool waits; /* some do, in line or for a session's endpoint; else the clock goes back */
 	uint64_t now_us;
 	struct pool_rule rule;
 	struct pool_endpoint endpoint[MANY];
@@ -84,7 +84,7 @@ static void random_rule(struct run *r)
 				   .escalate_of = (uint8_t)(1 + pick(r, 8)),
 				   .direct = in_n(r, 3),
 				   .health = in_n(r, 4),
-				   .exclusive = in_n(r, 5),
+				   .exclusive = r->waits && in_n(r, 3),
 				   .base = span(r, 3000),
 				   .trial = span(r, 4000),
 				   .ramp = in_n(r, 2) ? span(r, 30000) : 0,
