@@ -43,6 +43,7 @@ POLICIES = [
     policy("month", "month", algorithm="calendar", limit=7, per="month"),
     policy("odd", "odd", algorithm="sliding-window", limit=7, per="7s"),
     policy("hot", "hot", limit=1000000, per="1s", burst=1000000),
+    policy("warm", "warm", limit=500000, per="1s", burst=500000),
     policy("other", "ip", domain="other", limit=1, burst=1),
 ]
 OVERRIDES = [{"policy": "ip", "key": "banned", "banned": True}, {"policy": "ip", "key": "free", "unlimited": True},
@@ -210,6 +211,12 @@ class Grpc(harness.Case):
         leased = next(line for line in metrics.splitlines() if line.startswith("kova_lease_decisions_total "))
         self.assertGreater(float(leased.split()[1]), 1000)
         self.assertIn('kova_request_duration_seconds_count{protocol="grpc"} 3000', metrics)
+
+    def test_hot_keys_together_are_told_apart(self):
+        for _ in range(500):
+            answer = self.ask([("hot", "x")], [("warm", "x")])
+            self.assertEqual([status.current_limit.name for status in answer.statuses], ["hot", "warm"])
+            self.assertGreater(answer.statuses[0].limit_remaining, answer.statuses[1].limit_remaining)
 
     # ---- what is no request
 
