@@ -371,9 +371,7 @@ do
       fields[#fields + 1], fields[#fields + 2] = 't', text
     end
   end
-  for i = 1, #fields, 1000 do
-    call('HSET', pool, unpack(fields, i, i + 999 < #fields and i + 999 or #fields))
-  end
+  call_with('HSET', pool, fields)
   for name, stop in pairs(remembered) do
     call('ZADD', pool .. 'T', 'GT', format('%.0f', stop), name)
   end

@@ -50,11 +50,9 @@ function account.read_all()
       names[#names + 1], ask[#ask + 1] = name, 'a' .. name
     end
   end
-  for first = 1, #ask, CHUNK do
-    local got = call('HMGET', pool, unpack(ask, first, first + CHUNK - 1 < #ask and first + CHUNK - 1 or #ask))
-    for k = 1, #got do
-      account.new(names[first + k - 1], got[k])
-    end
+  local got = read_fields(ask)
+  for k = 1, #got do
+    account.new(names[k], got[k])
   end
 end
 

@@ -198,7 +198,7 @@ end
 -- All of it, as a table.
 local function all_of(c)
   if not c.whole then
-    local read = read_all(c.text, c.form, c.width, 1)
+    local read = read_all(c.text, c.form, c.width, 1, n_endpoints)
     for i, v in pairs(c.values) do
       read[i] = v
     end
@@ -275,11 +275,9 @@ local function endpoints_read(wanted)
       at_of[#at_of + 1], ask[#ask + 1] = i, 'e' .. id_of(i)
     end
   end
-  for first = 1, #ask, CHUNK do
-    local got = call('HMGET', pool, unpack(ask, first, first + CHUNK - 1 < #ask and first + CHUNK - 1 or #ask))
-    for k = 1, #got do
-      texts[at_of[first + k - 1]] = got[k]
-    end
+  local got = read_fields(ask)
+  for k = 1, #got do
+    texts[at_of[k]] = got[k]
   end
 end
 

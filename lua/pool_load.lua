@@ -42,45 +42,53 @@ do
   -- The definition's endpoints are not those of the roster: those that it lacks are put aside, those that come are fetched.
   local function roster_change(was, texts_was)
     local found, order = roster_read(was, texts_was)
-    local fields, gone, stay = {}, {}, {}
+    local fields, gone, ids, stay, come, outs = {}, {}, {}, {}, {}, {}
     for i = 1, n_endpoints do
       local id = id_of(i)
-      local values, text = found[id], call('HGET', pool, 'o' .. id)
+      ids[i], stay[id] = id, true
+      if not found[id] then
+        come[#come + 1], outs[#outs + 1] = id, 'o' .. id
+      end
+    end
+    local got = read_fields(outs)
+    for k = 1, #come do
+      local text = got[k]
       if text then
-        values = {unpack_fields(OUT, text)}
-        text = sub(text, table.remove(values))
+        local values = {unpack_fields(OUT, text)}
+        local rest = sub(text, table.remove(values))
         table.remove(values, 1)
-        gone[#gone + 1] = 'o' .. id
-        if text ~= '' then
-          fields[#fields + 1], fields[#fields + 2] = 'e' .. id, text
+        found[come[k]], gone[#gone + 1] = values, outs[k]
+        if rest ~= '' then
+          fields[#fields + 1], fields[#fields + 2] = 'e' .. come[k], rest
         end
       end
+    end
+    for i = 1, n_endpoints do
+      local values = found[ids[i]]
       for k = 1, values and #columns or 0 do
         set(columns[k], i, values[k])
       end
-      stay[id] = true
     end
+    local left, rests = {}, {}
     for i = 1, #order do
-      local id = order[i]
-      if not stay[id] then
-        fields[#fields + 1] = 'o' .. id
-        fields[#fields + 1] = pack_fields(OUT, now, unpack(found[id])) .. (call('HGET', pool, 'e' .. id) or '')
-        gone[#gone + 1] = 'e' .. id
+      if not stay[order[i]] then
+        left[#left + 1], rests[#rests + 1] = order[i], 'e' .. order[i]
       end
     end
-    for i = 1, #fields, 1000 do
-      call('HSET', pool, unpack(fields, i, i + 999 < #fields and i + 999 or #fields))
+    got = read_fields(rests)
+    for k = 1, #left do
+      fields[#fields + 1], fields[#fields + 2] = 'o' .. left[k], pack_fields(OUT, now, unpack(found[left[k]])) .. (got[k] or '')
+      gone[#gone + 1] = rests[k]
     end
-    for i = 1, #gone, 1000 do
-      call('HDEL', pool, unpack(gone, i, i + 999 < #gone and i + 999 or #gone))
-    end
+    call_with('HSET', pool, fields)
+    call_with('HDEL', pool, gone)
   end
 
   -- Those of which more must be known: as they were listed, unless what they were listed by is another now.
   local function specials_read(text)
     if text and unpack_fields('<d', text) == rule.ramp then
       local n = (#text - 8) / 2
-      local list = {unpack_fields('<' .. string.rep('H', n), text, 9)}
+      local list = read_all(text, 'H', 2, 9, n)
       list[n + 1] = nil
       endpoints_read(list)
       for k = 1, n do

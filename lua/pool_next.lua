@@ -26,10 +26,8 @@ local NOBODY, line = string.rep('\0', 8), {}
 function line.ahead(op, tier)
   local queue, seen = pool .. 'w' .. tier, pool .. 'W' .. tier
   local gone = call('ZRANGEBYSCORE', seen, '-inf', format('%.0f', now - 500000))
-  if #gone > 0 then
-    call('ZREM', seen, unpack(gone))
-    call('ZREM', queue, unpack(gone))
-  end
+  call_with('ZREM', seen, gone)
+  call_with('ZREM', queue, gone)
   if op.arrival == 0 then
     return call('ZCARD', queue)
   end

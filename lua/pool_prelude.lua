@@ -32,17 +32,38 @@ local definition = ARGV[1]
 local n_endpoints, weights_at, slots_at, records_at, roster
 local CHUNK = 2000
 
--- All values of a column of numbers from `place` on.
-local function read_all(text, form, width, place)
+-- A row of `many` numbers from `place` on. All at once would be too much for Lua's stack, here and where CHUNK is used elsewhere.
+local function read_all(text, form, width, place, many)
   local all = {}
-  for first = 1, n_endpoints, CHUNK do
-    local n = first + CHUNK - 1 < n_endpoints and CHUNK or n_endpoints - first + 1
+  for first = 1, many, CHUNK do
+    local n = first + CHUNK - 1 < many and CHUNK or many - first + 1
     local part = {unpack_fields('<' .. string.rep(form, n), text, place + (first - 1) * width)}
-    if n == n_endpoints then
+    if n == many then
       return part
     end
     for i = 1, n do
       all[first + i - 1] = part[i]
+    end
+  end
+  return all
+end
+
+-- A command that takes any number of arguments.
+local function call_with(command, key, arguments)
+  for first = 1, #arguments, CHUNK do
+    local last = first + CHUNK - 1
+    call(command, key, unpack(arguments, first, last < #arguments and last or #arguments))
+  end
+end
+
+-- Fields of the pool, in their order.
+local function read_fields(names)
+  local all = {}
+  for first = 1, #names, CHUNK do
+    local last = first + CHUNK - 1
+    local got = call('HMGET', pool, unpack(names, first, last < #names and last or #names))
+    for k = 1, #got do
+      all[first + k - 1] = got[k]
     end
   end
   return all
@@ -102,14 +123,14 @@ end
 -- Columns of the definition, read where they are needed.
 local weights, slots
 local function weights_read()
-  weights = weights or read_all(definition, 'd', 8, weights_at)
+  weights = weights or read_all(definition, 'd', 8, weights_at, n_endpoints)
 end
 
 local function slots_of(i)
   if rule.has_slots == 0 then
     return 0
   end
-  slots = slots or read_all(definition, 'd', 8, slots_at)
+  slots = slots or read_all(definition, 'd', 8, slots_at, n_endpoints)
   return slots[i]
 end
 

@@ -335,7 +335,7 @@ function target.save(t)
     return
   end
   local key = pool .. 't' .. t.name
-  call('HSET', key, unpack(fields))
+  call_with('HSET', key, fields)
   local ms = ((stop > now and stop - now or 0) + HOUR) / 1000
   ms = ms - ms % 1
   if call('PTTL', key) < ms then

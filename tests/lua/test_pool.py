@@ -1,4 +1,5 @@
 """The pool script: choice, windows, cooldowns, trials, blame, tiers, sessions, keys, tickets, and what each outcome does."""
+import struct
 import time
 from collections import Counter
 
@@ -140,6 +141,35 @@ class Choice(Case):
         self.use(["a", "b", "c", "d"])
         given = self.nexts(4, target="t")
         self.assertEqual([(n.endpoint, n.trial) for n in given if n.trial], [(1, 1)])
+
+    def cool_as_first(self, ids, outcome, target="", **lists):
+        """The first one fails; all others are in that state, too."""
+        key = "k:p{x}" + ("t" + target if target else "")
+        self.report(self.next(target=target), outcome)
+        text = self.client.call("HGET", key, "e" + ids[0])
+        self.client.call("HSET", key, *(part for i in ids for part in ("e" + i, text)))
+        for field, value in lists.items():
+            self.client.call("HSET", key, field, value)
+
+    def test_as_many_as_there_may_be(self):
+        ids = [f"e{i:05}" for i in range(20000)]
+        rule = {"window": 1, "threshold": 1, "floor": 0, "base": 3600}
+        self.use(ids, **rule)
+        self.cool_as_first(ids, "refused", S=struct.pack("<d20000H", 0, *range(1, 20001)))
+        self.assertEqual(self.next().why, "cooling")
+        self.use(ids[:1], **rule)
+        self.assertEqual(self.next().why, "cooling")
+        self.use(ids, **rule)
+        self.assertEqual([e.cooling for e in self.show().endpoints], [1] * 20000)
+
+    def test_as_many_as_there_may_be_at_a_target(self):
+        ids = [f"e{i:05}" for i in range(20000)]
+        self.use(ids, window=1, threshold=1, base=3600, direct=1, max_out=1, least=2)
+        self.cool_as_first(ids, "blocked", "t", c=b"".join(struct.pack("<HB", i, 6) + id.encode() for i, id in enumerate(ids, 1)))
+        self.assertEqual(self.next(target="t").why, "cooling")
+        self.later(3600)
+        self.assertIsNotNone(self.next(target="t").endpoint)
+        self.assertEqual(len(self.told()), 20001)
 
     def test_a_ramp_that_is_set_later_counts(self):
         self.use(["a", "b"], select="weighted", direct=1)
