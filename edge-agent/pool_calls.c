@@ -25,6 +25,7 @@ struct pool_call {
 	struct buf program, command;
 	char stamp[POOL_STAMP_BYTES];
 	bool with_body, probes, looks;
+	unsigned room; /* of the probes that it asks for */
 	/* The undoings, who left, the requests, what probes found, whose probe is due, the look. */
 	uint32_t n_undo, n_leave, n, n_found;
 	struct pool_request *requests[POOL_CALL_OPS_MAX];
@@ -69,7 +70,8 @@ static void call_end(struct pool_call *c)
 static void call_fail(struct pool_call *c)
 {
 	c->line->looking &= !c->looks;
-	c->line->asking_prober &= !c->probes;
+	if (c->probes)
+		pool_probes_unanswered(c->line, c->room);
 	for (uint32_t i = 0; i < c->n; i++)
 		pool_request_outage(c->requests[i]);
 	call_end(c);
@@ -138,7 +140,7 @@ static void probes_read(struct pool_call *c, struct pool_reply *reply)
 	for (uint32_t i = 0; i < c->n_found; i++)
 		(void)pool_read_flag(reply, &counted);
 	if (c->probes)
-		pool_probes_due(c->line, c->def, reply);
+		pool_probes_due(c->line, c->def, c->room, reply);
 }
 
 static bool brings_back(const struct pool_call *c)
@@ -288,10 +290,7 @@ static void fill(struct pool_call *c)
 	while (l->first != NULL && c->n_undo + c->n_leave + c->n < POOL_CALL_OPS_MAX - 2)
 		add_request(c, line_pop(l));
 	c->n_found = pool_probes_tell(l, c->def, &c->program);
-	if (l->asking_prober && !l->asked_prober) {
-		c->probes = true;
-		pool_probes_ask(l, c->def, &c->program);
-	}
+	c->probes = pool_probes_ask(l, c->def, &c->program, &c->room);
 	if (l->looking && !l->looked) {
 		c->looks = l->looked = true;
 		pool_call_numbers(&c->program);

@@ -53,9 +53,9 @@ struct pool_line {
 	uint64_t prober_ms;   /* the owner's: loop ms when it asks again whether it probes */
 	bool asking_prober, asked_prober;
 	bool probes_wait;                    /* more may be due than there was room for */
-	uint16_t prober_room;                /* of the call on its way */
 	struct pool_probing *probes, *found; /* on their way; over, to be told; owned */
-	unsigned n_probes;
+	unsigned n_probes,
+		probes_asked;   /* on their way; room for those that calls on their way ask for */
 	uint64_t duplicates_of; /* hash of the definition whose duplicates were told */
 };
 
@@ -70,9 +70,9 @@ struct pool_service {
 	struct pool_line *lines;
 	struct timer_heap deadlines, tries;
 	unsigned n_requests, calls;
-	char prober[POOL_AGENT_BYTES]; /* unlike any other agent's */
-	struct contacts *contacts;     /* the owner's; NULL: no probe yet */
-	unsigned n_probes;
+	char prober[POOL_AGENT_BYTES];   /* unlike any other agent's */
+	struct contacts *contacts;       /* the owner's; NULL: no probe yet */
+	unsigned n_probes, probes_asked; /* of all lines */
 	uint64_t stamp;
 	bool draining, closing;
 };
@@ -129,9 +129,13 @@ void pool_events_duplicates(struct pool_service *s, const struct pool_def *def);
 
 /* The owner's turn: has the script asked when that is due. */
 void pool_probes_turn(struct pool_line *l, const struct pool_def *def);
-/* The operation by which it is asked, and its answer. */
-void pool_probes_ask(struct pool_line *l, const struct pool_def *def, struct buf *program);
-void pool_probes_due(struct pool_line *l, struct pool_def *def, struct pool_reply *reply);
+/* Appends the operation by which it is asked, if it is to be; *ret_room probes have their room until it is answered. */
+bool pool_probes_ask(struct pool_line *l, const struct pool_def *def, struct buf *program,
+		     unsigned *ret_room);
+/* Its answer, and that there is none. */
+void pool_probes_due(struct pool_line *l, struct pool_def *def, unsigned room,
+		     struct pool_reply *reply);
+void pool_probes_unanswered(struct pool_line *l, unsigned room);
 /* Appends what was found since, an operation each, and returns how many. */
 unsigned pool_probes_tell(struct pool_line *l, const struct pool_def *def, struct buf *program);
 /* The pool is gone, or its call failed. */

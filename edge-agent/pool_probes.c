@@ -173,11 +173,20 @@ static uint64_t lease_ms(const struct pool_def *def)
 	return turns > LEASE_LEAST_MS ? turns : LEASE_LEAST_MS;
 }
 
+/* What calls on their way have asked for is taken: no answer brings more than there is room for. */
 static unsigned room_of(const struct pool_line *l)
 {
-	unsigned own = POOL_PROBES_MAX - l->n_probes, all = PROBES_MAX - l->service->n_probes;
+	const struct pool_service *s = l->service;
+	unsigned own = POOL_PROBES_MAX - l->n_probes - l->probes_asked;
+	unsigned all = PROBES_MAX - s->n_probes - s->probes_asked;
 
 	return own < all ? own : all;
+}
+
+static void room_give_back(struct pool_line *l, unsigned room)
+{
+	l->probes_asked -= room;
+	l->service->probes_asked -= room;
 }
 
 void pool_probes_turn(struct pool_line *l, const struct pool_def *def)
@@ -193,29 +202,47 @@ void pool_probes_turn(struct pool_line *l, const struct pool_def *def)
 	l->asked_prober = false;
 }
 
-void pool_probes_ask(struct pool_line *l, const struct pool_def *def, struct buf *program)
+bool pool_probes_ask(struct pool_line *l, const struct pool_def *def, struct buf *program,
+		     unsigned *ret_room)
 {
+	if (!l->asking_prober || l->asked_prober)
+		return false;
+	if (!def->rule.health) { /* since the turn */
+		l->asking_prober = false;
+		return false;
+	}
 	l->asked_prober = true;
-	l->prober_room = (uint16_t)room_of(l);
-	pool_call_prober(program, l->service->prober, lease_ms(def) * 1000, l->prober_room);
+	*ret_room = room_of(l);
+	l->probes_asked += *ret_room;
+	l->service->probes_asked += *ret_room;
+	pool_call_prober(program, l->service->prober, lease_ms(def) * 1000, (uint16_t)*ret_room);
+	return true;
 }
 
-void pool_probes_due(struct pool_line *l, struct pool_def *def, struct pool_reply *reply)
+void pool_probes_unanswered(struct pool_line *l, unsigned room)
+{
+	room_give_back(l, room);
+	l->asking_prober = false;
+}
+
+void pool_probes_due(struct pool_line *l, struct pool_def *def, unsigned room,
+		     struct pool_reply *reply)
 {
 	uint32_t endpoint;
 	uint64_t began;
 	bool is_us;
 	size_t n;
 
+	room_give_back(l, room);
 	l->asking_prober = false;
 	if (!pool_read_prober(reply, &is_us, &n))
 		return;
-	l->probes_wait = is_us && n == l->prober_room;
+	l->probes_wait = is_us && n == room;
 	l->counts.probes_put_off += l->probes_wait;
 	if (!is_us)
 		l->prober_ms = now_ms(l->service) + lease_ms(def) / TURNS_OF_LEASE;
 	for (size_t i = 0; i < n && pool_read_cooling(reply, &endpoint, &began); i++)
-		if (endpoint < def->n_members && !l->service->draining)
+		if (i < room && endpoint < def->n_members && !l->service->draining)
 			probe_start(l, def, endpoint, began);
 }
 

@@ -24,11 +24,11 @@ def has_ipv6():
 
 
 class Health(harness.Case):
-    def start(self, *pools, **more):
+    def start(self, *pools, threads=harness.THREADS, **more):
         if not hasattr(self, "redis"):
             self.redis = self.start_redis()
         return self.start_agent({"redis": {"mode": "standalone", "url": self.redis.url, "timeout": "5s"},
-                                 "pools": [{**POOL, **pool} for pool in pools]}, **more)
+                                 "threads": threads, "pools": [{**POOL, **pool} for pool in pools]}, **more)
 
     def cool(self, agent, pool, *ids):
         """Two failures each: they are in cooldown."""
@@ -353,6 +353,38 @@ class Prober(Health):
         self.assertEqual(exit.connections, 32)
         self.assertEqual(set(self.whys(agent, "x", ids).values()), {"timeout"})
         self.assertIn('kova_pool_probes_put_off_total{pool="x"}', agent.http("GET", "/metrics").body.decode())
+
+    def test_no_more_of_all_pools_than_are_allowed(self):
+        exit = self.keep(Exit(says="silent"))
+        pools = [{"name": f"p{i}", "cooldown": {"base": "10m", "jitter": 0},
+                  "endpoints": [{"id": f"e{k}", "url": exit.url("http", f"{k}:S3cret@")} for k in range(32)]} for i in range(9)]
+        agent = self.start(*pools)
+        with agent.resp() as client:
+            for pool in pools:
+                for ticket in [client.call("KOVA.POOL.NEXT", pool["name"])[1] for _ in range(64)]:
+                    client.call("KOVA.POOL.REPORT", pool["name"], ticket, "refused")
+        agent.stop()
+        health = {"url": "http://echo.test/", "every": "1s", "timeout": "4s"}
+        self.start(*({**pool, "health": health} for pool in pools))  # all of them ask at once
+        wait_for(lambda: exit.connections >= 256, "as many as there is room for")
+        time.sleep(1)
+        self.assertEqual(exit.connections, 256)
+        wait_for(lambda: exit.connections >= 288, "those that were left")
+
+    def test_health_is_taken_away_while_the_script_is_about_to_be_asked(self):
+        pool = {"endpoints": [{"id": "e", "url": "http://127.0.0.1:1"}]}
+        agent = self.start({"name": "x", **pool, "health": {"url": "http://echo.test/", "every": "500ms"}}, threads=1)
+        with Resp(self.redis.address) as redis, agent.resp() as one, agent.resp() as other:
+            wait_for(lambda: redis.call("EXISTS", "k:p{x}p"), "a prober, so that the next time is in 500 ms")
+            redis.call("CLIENT", "PAUSE", "5000", "WRITE")
+            for client in (one, other):  # as many calls as there may be on their way
+                client.send("KOVA.POOL.NEXT", "x")
+                time.sleep(0.05)
+            time.sleep(1)
+            self.assertEqual(agent.http("PUT", "/v1/pools/x", {**POOL, **pool}).status, 200)
+            redis.call("CLIENT", "UNPAUSE")
+            self.assertEqual([client.read()[5] for client in (one, other)], ["e", "e"])
+            self.assertEqual(one.call("KOVA.POOL.NEXT", "x")[5], "e")
 
 
 if __name__ == "__main__":
