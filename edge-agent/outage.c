@@ -9,7 +9,8 @@
  * outage, and for no longer than a decision takes.
  *
  * An adaptive limit goes on as this agent heard of it last, from any of its loops. Where a level has weights, its keys have their
- * shares of what this agent has of the level above; who has asked lately is learned anew with each outage.
+ * shares of what this agent has of the level above; who has asked lately is learned anew with each outage. Beyond OUTAGE_PARENTS
+ * such keys above at a time they take what is there first come, first served.
  *
  * Of several policies the strictest speaks: one that denies refuses all.
  */
@@ -27,7 +28,12 @@
 #include "heartbeat.h"
 #include "quota.h"
 
-enum { OUTAGE_KEYS = 65536, OUTAGE_BUCKETS = 65536, ADAPTED_KEYS = 8192 };
+enum {
+	OUTAGE_KEYS = 65536,
+	OUTAGE_PARENTS = 4096, /* of them, whose children have shares */
+	OUTAGE_BUCKETS = 65536,
+	ADAPTED_KEYS = 8192
+};
 
 /* One check's state while the store is away. */
 struct local {
@@ -52,7 +58,7 @@ struct children {
 
 struct outage {
 	pthread_mutex_t lock; /* of all that follows */
-	size_t n;
+	size_t n, n_parents;
 	uint64_t full; /* refusals because OUTAGE_KEYS were in use */
 	struct local *buckets[OUTAGE_BUCKETS];
 	/* Without the lock: of keys with adaptive limits a part of their hash, and the limit. The last of those that meet. */
@@ -293,6 +299,7 @@ static struct local *take_back(struct outage *o, const struct site *site)
 			}
 			*at = l->next;
 			o->n--;
+			o->n_parents -= l->children != NULL;
 			l->next = back;
 			back = l;
 		}
@@ -343,11 +350,13 @@ static void local_look(struct local *l, uint64_t now_us, uint64_t remaining,
 }
 
 /* By the shares of the level below, where it has weights. */
-static void local_admit(struct local *l, const struct check_ref *ref, uint64_t now_us,
-			struct limiter_verdict *ret_said)
+static void local_admit(struct outage *o, struct local *l, const struct check_ref *ref,
+			uint64_t now_us, struct limiter_verdict *ret_said)
 {
-	if (ref->share.weight > 0 && l->children == NULL)
+	if (ref->share.weight > 0 && l->children == NULL && o->n_parents < OUTAGE_PARENTS) {
 		l->children = calloc(1, sizeof *l->children);
+		o->n_parents += l->children != NULL;
+	}
 	if (ref->share.weight == 0 || l->children == NULL) {
 		limiter_admit(&l->part, &l->state, now_us, ref->cost, ret_said);
 		return;
@@ -376,7 +385,7 @@ static bool local_take(struct request_state *s, const struct check_ref *ref, str
 	if (l == NULL)
 		return false;
 	ret_taken->before = l->state;
-	local_admit(l, ref, now_us, ret_said);
+	local_admit(s->engine->outage, l, ref, now_us, ret_said);
 	if (!ret_said->allowed)
 		return false;
 	if (s->request.kind == REQUEST_PEEK) {
