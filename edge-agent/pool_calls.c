@@ -1,7 +1,7 @@
 /*
  * What is asked of the script. The happy path: pool_line_ask() and pool_line_undo() queue; after the poll phase of the turn a call of
- * up to POOL_CALL_OPS_MAX operations leaves for each pool, at most POOL_CALLS_IN_FLIGHT of a pool at a time, so that calls are small
- * without load and grow with it; its reply is read and each request is told its answer.
+ * up to POOL_CALL_OPS_MAX operations, and the few that are the owner's, leaves for each pool, at most POOL_CALLS_IN_FLIGHT of a pool
+ * at a time, so that calls are small without load and grow with it; its reply is read and each request is told its answer.
  *
  * Failures: NOSCRIPT: sent again with the body. Any other error, no answer in time, a reply that is another call's: the requests are
  * told that the store can't be asked; what the script has given all the same ends with its lease. Every path ends in
@@ -287,7 +287,7 @@ static void fill(struct pool_call *c)
 	l->n_leave -= c->n_leave;
 	if (l->n_leave > 0)
 		memmove(l->leave, l->leave + c->n_leave, l->n_leave * sizeof *l->leave);
-	while (l->first != NULL && c->n_undo + c->n_leave + c->n < POOL_CALL_OPS_MAX - 2)
+	while (l->first != NULL && c->n_undo + c->n_leave + c->n < POOL_CALL_OPS_MAX)
 		add_request(c, line_pop(l));
 	c->n_found = pool_probes_tell(l, c->def, &c->program);
 	c->probes = pool_probes_ask(l, c->def, &c->program, &c->room);

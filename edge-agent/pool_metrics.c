@@ -171,7 +171,7 @@ static void write_probes(struct metrics_writer *w, const struct ops_pools *p)
 			of_two(w, &p->of[i], "result", pool_probe_names[f],
 			       (double)p->of[i].counts.probes[f]);
 	metrics_family(w, "kova_pool_probes_put_off", METRIC_COUNTER, NULL,
-		       "How often the probes that were due took all the room that there is.");
+		       "How often more probes were due than there was room for.");
 	for (unsigned i = 0; i < p->n; i++)
 		if (p->of[i].is_probed)
 			of_pool(w, &p->of[i], (double)p->of[i].counts.probes_put_off);

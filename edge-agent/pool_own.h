@@ -52,10 +52,10 @@ struct pool_line {
 	bool looking, looked; /* a look is wanted; it is on its way */
 	uint64_t prober_ms;   /* the owner's: loop ms when it asks again whether it probes */
 	bool asking_prober, asked_prober;
-	bool probes_wait;                    /* more may be due than there was room for */
+	bool probes_wait;                    /* more are due than there was room for */
 	struct pool_probing *probes, *found; /* on their way; over, to be told; owned */
-	unsigned n_probes,
-		probes_asked;   /* on their way; room for those that calls on their way ask for */
+	unsigned n_probes;
+	unsigned probes_asked;  /* their room is kept: calls on their way ask for them */
 	uint64_t duplicates_of; /* hash of the definition whose duplicates were told */
 };
 

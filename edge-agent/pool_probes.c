@@ -230,14 +230,14 @@ void pool_probes_due(struct pool_line *l, struct pool_def *def, unsigned room,
 {
 	uint32_t endpoint;
 	uint64_t began;
-	bool is_us;
+	bool is_us, more;
 	size_t n;
 
 	room_give_back(l, room);
 	l->asking_prober = false;
-	if (!pool_read_prober(reply, &is_us, &n))
+	if (!pool_read_prober(reply, &is_us, &more, &n))
 		return;
-	l->probes_wait = is_us && n == room;
+	l->probes_wait = more;
 	l->counts.probes_put_off += l->probes_wait;
 	if (!is_us)
 		l->prober_ms = now_ms(l->service) + lease_ms(def) / TURNS_OF_LEASE;

@@ -23,7 +23,7 @@ struct pool_counts {
 	uint64_t outcomes[POOL_OUTCOMES];
 	uint64_t bad_hints;
 	uint64_t probes[POOL_PROBES]; /* by what they found */
-	uint64_t probes_put_off;      /* how often those that were due took all the room */
+	uint64_t probes_put_off;      /* how often more were due than there was room for */
 };
 /* What the owner's loop knows of a pool as of its last look. */
 struct pool_view {

@@ -174,7 +174,7 @@ local function probe(op)
 end
 
 -- The endpoints in cooldown whose probe is due, at most `room` of them, those first that wait longest; for the one agent that
--- probes them until `ttl` has passed without it. A tenth of the interval early is not too early, or one turn would be missed.
+-- probes them until `ttl` has passed without it. 0: another does, 1: these are all of them, 2: more are due. A tenth of the interval early is not too early, or one turn would be missed.
 local function prober(op)
   local key, found, due, fields, parts = pool .. 'p', pool .. 'h', {}, {}, {}
   local holder = call('GET', key)
@@ -209,7 +209,7 @@ local function prober(op)
     call('HSET', found, unpack(fields))
     call('PEXPIRE', found, MONTH_MS)
   end
-  return pack_fields('<BI2', 1, #parts) .. table.concat(parts)
+  return pack_fields('<BI2', #due > op.room and 2 or 1, #parts) .. table.concat(parts)
 end
 
 -- ---- the batch ----

@@ -91,8 +91,8 @@ struct pool_due {
 
 /*
  * Which endpoints in cooldown are due for a probe, at most `room` of them, those first that wait longest; for the one agent that
- * probes them until ttl_us have passed without it. False: another does.
+ * probes them until ttl_us have passed without it. *ret_more: more are due. False: another does.
  */
 bool pool_policy_prober(struct pool_policy *p, const char agent[static POOL_AGENT_BYTES],
-			uint64_t ttl_us, uint16_t room, size_t *ret_n,
+			uint64_t ttl_us, uint16_t room, bool *ret_more, size_t *ret_n,
 			struct pool_due ret_due[static POOL_POLICY_ENDPOINTS]);

@@ -16,6 +16,7 @@ const char *const pool_probe_names[POOL_PROBES] = {
 	[POOL_PROBE_NOT_ROTATING] = "not_rotating",
 	[POOL_PROBE_TIMEOUT] = "timeout",
 	[POOL_PROBE_BODY] = "body",
+	[POOL_PROBE_NAME] = "name",
 };
 
 /* ---- The address ---- */
@@ -133,6 +134,10 @@ enum pool_probe pool_probe_judge(enum pool_scheme scheme, enum pool_family famil
 				 const struct pool_contact *c,
 				 struct pool_exit_address *ret_address)
 {
+	if (c->end == POOL_CONTACT_NO_MEMORY)
+		return POOL_PROBE_NONE;
+	if (c->end == POOL_CONTACT_NO_NAME)
+		return POOL_PROBE_NAME;
 	if (c->connect_status == 407 || c->end == POOL_CONTACT_AUTH)
 		return POOL_PROBE_AUTH;
 	if (c->end == POOL_CONTACT_REFUSED ||

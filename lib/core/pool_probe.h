@@ -14,7 +14,7 @@ enum pool_family { POOL_FAMILY_ANY, POOL_FAMILY_V4, POOL_FAMILY_V6 };
 enum pool_exit { POOL_EXIT_ANY, POOL_EXIT_SAME, POOL_EXIT_ROTATING };
 
 enum pool_probe {
-	POOL_PROBE_NONE, /* not known yet */
+	POOL_PROBE_NONE, /* nothing: not known yet, or the agent was not able to */
 	POOL_PROBE_OK,
 	POOL_PROBE_CONNECT, /* no connection to the endpoint, or it was silent and hung up */
 	POOL_PROBE_AUTH,    /* it refuses the credentials */
@@ -25,6 +25,7 @@ enum pool_probe {
 	POOL_PROBE_NOT_ROTATING, /* two connections had the same address */
 	POOL_PROBE_TIMEOUT,
 	POOL_PROBE_BODY, /* no address in the body, or it is not whole */
+	POOL_PROBE_NAME, /* the agent finds no address of the service */
 	POOL_PROBES
 };
 
@@ -40,6 +41,8 @@ enum pool_contact_end {
 	POOL_CONTACT_REFUSED, /* SOCKS: the answer was no, or none that SOCKS knows */
 	POOL_CONTACT_CLOSED,  /* SOCKS: closed before the answer */
 	POOL_CONTACT_TIMED_OUT,
+	POOL_CONTACT_NO_NAME,   /* the service's name, where the endpoint does not look it up */
+	POOL_CONTACT_NO_MEMORY, /* ours */
 };
 
 /* What one connection met. */

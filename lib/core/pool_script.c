@@ -500,9 +500,12 @@ bool pool_read_flag(struct pool_reply *r, bool *ret_flag)
 	return !r->failed;
 }
 
-bool pool_read_prober(struct pool_reply *r, bool *ret_is_us, size_t *ret_due)
+bool pool_read_prober(struct pool_reply *r, bool *ret_is_us, bool *ret_more, size_t *ret_due)
 {
-	*ret_is_us = get_byte(r) != 0;
+	unsigned whose = get_byte(r);
+
+	*ret_is_us = whose != 0;
+	*ret_more = whose == 2;
 	*ret_due = get_short(r);
 	return !r->failed;
 }

@@ -154,5 +154,8 @@ bool pool_read_numbers(struct pool_reply *r, bool *ret_due, struct pool_numbers 
 bool pool_read_tickets(struct pool_reply *r, uint64_t *ret_tickets);
 /* ENABLE, PROBE: whether it was disabled, whether it counted. */
 bool pool_read_flag(struct pool_reply *r, bool *ret_flag);
-/* PROBER: whether it is us, and how many endpoints are due: so many pool_read_cooling(), with the ticket after which that began. */
-bool pool_read_prober(struct pool_reply *r, bool *ret_is_us, size_t *ret_due);
+/*
+ * PROBER: whether it is us, whether more are due than it takes on, and how many it is given: so many pool_read_cooling(), with the
+ * ticket after which that began.
+ */
+bool pool_read_prober(struct pool_reply *r, bool *ret_is_us, bool *ret_more, size_t *ret_due);

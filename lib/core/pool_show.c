@@ -176,13 +176,14 @@ static size_t longest_due(const struct pool_policy *p, const bool *taken)
 }
 
 bool pool_policy_prober(struct pool_policy *p, const char agent[static POOL_AGENT_BYTES],
-			uint64_t ttl_us, uint16_t room, size_t *ret_n,
+			uint64_t ttl_us, uint16_t room, bool *ret_more, size_t *ret_n,
 			struct pool_due ret_due[static POOL_POLICY_ENDPOINTS])
 {
 	bool taken[POOL_POLICY_ENDPOINTS] = {false};
 	size_t i;
 
 	*ret_n = 0;
+	*ret_more = false;
 	if (p->prober_lapses_ms > 0 && memcmp(p->prober, agent, sizeof p->prober) != 0)
 		return false;
 	memcpy(p->prober, agent, sizeof p->prober);
@@ -192,6 +193,7 @@ bool pool_policy_prober(struct pool_policy *p, const char agent[static POOL_AGEN
 			(struct pool_due){(uint32_t)i, p->member_of[i]->cooldown.began};
 		taken[i] = true;
 	}
+	*ret_more = longest_due(p, taken) < p->n;
 	for (size_t k = 0; k < *ret_n; k++) {
 		struct pool_member *m = p->member_of[ret_due[k].endpoint];
 

@@ -89,6 +89,8 @@ static enum pool_contact_end socks_end(CURL *easy)
 	case CURLPX_NO_AUTH:
 	case CURLPX_USER_REJECTED:
 		return POOL_CONTACT_AUTH;
+	case CURLPX_RESOLVE_HOST:
+		return POOL_CONTACT_NO_NAME;
 	case CURLPX_CLOSED:
 	case CURLPX_RECV_ADDRESS:
 	case CURLPX_RECV_AUTH:
@@ -111,12 +113,17 @@ static enum pool_contact_end end_of(const struct contact *c, CURLcode code)
 	case CURLE_OPERATION_TIMEDOUT:
 		return POOL_CONTACT_TIMED_OUT;
 	case CURLE_COULDNT_RESOLVE_PROXY:
-	case CURLE_COULDNT_RESOLVE_HOST:
 	case CURLE_COULDNT_CONNECT:
 		return POOL_CONTACT_NONE;
+	case CURLE_COULDNT_RESOLVE_HOST:
+		return POOL_CONTACT_NO_NAME;
+	case CURLE_OUT_OF_MEMORY:
+		return POOL_CONTACT_NO_MEMORY;
 	case CURLE_PROXY:
 		return socks_end(c->easy);
 	case CURLE_WRITE_ERROR:
+		if (buf_failed(&c->body))
+			return POOL_CONTACT_NO_MEMORY;
 		return c->full ? POOL_CONTACT_WHOLE : POOL_CONTACT_LOST;
 	default:
 		return POOL_CONTACT_LOST;

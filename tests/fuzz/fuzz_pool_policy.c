@@ -168,6 +168,7 @@ static void do_other(struct play *p)
 	struct pool_numbers numbers;
 	uint64_t tickets[POOL_POLICY_ENDPOINTS];
 	struct pool_due due[POOL_POLICY_ENDPOINTS];
+	bool more;
 	size_t n;
 
 	switch (below(&p->in, 5)) {
@@ -183,7 +184,7 @@ static void do_other(struct play *p)
 		break;
 	case 3:
 		pool_policy_prober(p->pool, "one             ", span_us(&p->in),
-				   (uint16_t)below(&p->in, 4), &n, due);
+				   (uint16_t)below(&p->in, 4), &more, &n, due);
 		for (size_t i = 0; i < n && i < below(&p->in, 4); i++)
 			pool_policy_probe(p->pool, due[i].endpoint, due[i].began,
 					  below(&p->in, 2) == 0 ? POOL_PROBE_OK : POOL_PROBE_BODY);

@@ -17,13 +17,13 @@ static void read_probes(struct pool_reply r)
 	enum pool_probe found;
 	uint32_t endpoint;
 	uint64_t us;
-	bool is_us;
+	bool is_us, more;
 	size_t n = 0;
 
 	(void)pool_read_probes(&r, &n);
 	for (size_t i = 0; i < n && pool_read_probe(&r, &endpoint, &found, &us); i++)
 		assert(found < POOL_PROBES);
-	(void)pool_read_prober(&prober, &is_us, &n);
+	(void)pool_read_prober(&prober, &is_us, &more, &n);
 	for (size_t i = 0; i < n && pool_read_cooling(&prober, &endpoint, &us); i++)
 		assert(us <= UINT64_C(1) << 53);
 	assert(r.at <= r.bytes.len && prober.at <= prober.bytes.len);

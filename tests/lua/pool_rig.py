@@ -154,6 +154,7 @@ class Case(harness.Case):
     def prober(self, agent, ttl=10, room=64):
         self.call([b"\10" + agent.encode().ljust(16) + struct.pack("<dH", ttl * SECOND, room)])
         is_us, n = self.take("BH")
+        self.more = is_us == 2
         return bool(is_us), [self.take("Hd") for _ in range(n)]
 
     def show(self):

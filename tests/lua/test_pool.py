@@ -508,7 +508,8 @@ class Cooldown(Case):
         self.later(2)
         self.assertEqual([e for e, _ in self.prober("one")[1]], [1, 2])
         self.later(9)
-        self.assertEqual([[e for e, _ in self.prober("one", room=1)[1]] for _ in range(4)], [[3], [1], [2], []])
+        self.assertEqual([([e for e, _ in self.prober("one", room=1)[1]], self.more) for _ in range(4)],
+                         [([3], True), ([1], True), ([2], False), ([], False)])
         self.later(9)
         self.use(["a", {"id": "b", "off": 1}, {"id": "c", "weight": 0}], health=1, every=10, floor=0)
         self.assertEqual([e for e, _ in self.prober("one")[1]], [1, 3])

@@ -231,7 +231,7 @@ static void read_answer(struct pool_pair *p, struct pool_reply *r, const struct 
 		(void)pool_read_flag(r, &a->flag);
 		break;
 	case POOL_OP_PROBER:
-		(void)pool_read_prober(r, &a->flag, &a->n_due);
+		(void)pool_read_prober(r, &a->flag, &a->more, &a->n_due);
 		for (size_t i = 0; i < a->n_due && i < POOL_POLICY_ENDPOINTS; i++)
 			(void)pool_read_cooling(r, &a->due[i].endpoint, &a->due[i].began);
 		break;
@@ -311,8 +311,8 @@ static void run_op(struct pool_policy *twin, const struct pool_op *op, struct po
 		a->flag = pool_policy_probe(twin, op->endpoint, op->began, op->found);
 		break;
 	case POOL_OP_PROBER:
-		a->flag = pool_policy_prober(twin, op->agent, op->ttl_us, op->room, &a->n_due,
-					     a->due);
+		a->flag = pool_policy_prober(twin, op->agent, op->ttl_us, op->room, &a->more,
+					     &a->n_due, a->due);
 		break;
 	}
 }
@@ -448,6 +448,7 @@ static const char *views_differ(const struct pool_view *a, const struct pool_vie
 /* In any order. */
 static const char *due_differ(const struct pool_op_answer *a, const struct pool_op_answer *b)
 {
+	SAME("prober", a, b, more);
 	SAME("prober", a, b, n_due);
 	for (size_t i = 0; i < a->n_due; i++) {
 		size_t k = 0;

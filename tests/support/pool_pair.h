@@ -42,6 +42,7 @@ struct pool_op_answer {
 	struct pool_numbers numbers; /* NUMBERS */
 	uint64_t tickets[POOL_POLICY_ENDPOINTS];
 	bool flag; /* NUMBERS: it was due; ENABLE; PROBE; PROBER */
+	bool more; /* PROBER */
 	size_t n_due;
 	struct pool_due due[POOL_POLICY_ENDPOINTS];
 };

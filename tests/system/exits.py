@@ -117,7 +117,7 @@ class Exit:
                 client = self._tls.wrap_socket(client, server_side=True)
             with client, client.makefile("rb") as source:
                 self._talk(client, source)
-        except (OSError, ValueError):
+        except (OSError, ValueError, IndexError):
             pass  # whoever asked has gone
 
     def _talk(self, client, source):

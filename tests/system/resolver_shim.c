@@ -1,6 +1,6 @@
 /*
- * A resolver that hangs: preloaded (LD_PRELOAD) into an agent, it takes half a minute to find out that there is no slow.test. All
- * other names are resolved as ever.
+ * A resolver that hangs: preloaded (LD_PRELOAD) into an agent, it takes half a minute to find out that there is no slow.test, and no
+ * time for none.test. All other names are resolved as ever.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -19,6 +19,8 @@ int getaddrinfo(const char *node, const char *service, const struct addrinfo *hi
 		sleep(HANGS_S);
 		return EAI_AGAIN;
 	}
+	if (node != NULL && strcmp(node, "none.test") == 0)
+		return EAI_NONAME;
 	real = (int (*)(const char *, const char *, const struct addrinfo *,
 			struct addrinfo **))dlsym(RTLD_NEXT, "getaddrinfo");
 	return real(node, service, hints, ret_list);

@@ -187,6 +187,15 @@ class Findings(Health):
         for text in texts:
             self.assertNotIn("S3cret", text)
 
+    def test_a_service_that_the_agent_does_not_find_is_no_endpoints_fault(self):
+        exit = self.keep(Exit())
+        expected = {"direct": "name", "socks4": "name", "socks5": "name", "nobody": "connect"}
+        urls = {"direct": "direct://", "socks4": exit.url("socks4"), "socks5": exit.url("socks5"), "nobody": "http://none.test:3128"}
+        agent = self.start({"name": "x", "health": {"url": "http://none.test/", "every": "200ms"},
+                            "endpoints": [{"id": id, "url": url} for id, url in urls.items()]}, env=shim.env("resolver_shim.c", "-ldl"))
+        self.cool(agent, "x", *expected)
+        self.assertEqual(self.whys(agent, "x", expected), expected)
+
     def test_same_and_rotating(self):
         echo = self.keep(Echo())
         exits = {"fixed": self.keep(Exit(sources=["127.0.0.2"])), "turns": self.keep(Exit(sources=["127.0.0.2", "127.0.0.3"]))}
