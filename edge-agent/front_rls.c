@@ -3,7 +3,8 @@
  *
  * rls_should_rate_limit() → read → begin() → step(): pairs that take nothing (no hits) are peeked at; then the others are
  * taken in one request; then those whose numbers that did not tell are peeked at; then the answer. A request without a
- * verdict ends the call with its error, when the others of its step are done. Every path ends in one answer, or in rls_abandon().
+ * verdict ends the call with its error, when the others of its step are done; but what was granted or refused by then is
+ * answered so, without the numbers that are missing. Every path ends in one answer, or in rls_abandon().
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,10 +109,12 @@ static void done(struct rls_check *k)
 {
 	if (--k->n_in_progress > 0)
 		return;
-	if (k->wrong != NULL)
-		fail(k, k->status, k->wrong);
-	else
+	if (k->wrong == NULL)
 		step(k);
+	else if (k->granted || rls_answer_is_over(&k->answer))
+		answer(k);
+	else
+		fail(k, k->status, k->wrong);
 }
 
 static void on_done(struct request *r)

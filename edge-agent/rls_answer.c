@@ -54,13 +54,14 @@ static const struct rls_pair *tighter(const struct rls_pair *a, const struct rls
 	return a->is_unlimited || b->remaining < a->remaining ? b : a;
 }
 
-/* The one to tell of a descriptor; of all, if it is RLS_DESCRIPTORS_MAX. NULL: no policy limits it. */
+/* The one to tell of a descriptor; of all, if it is RLS_DESCRIPTORS_MAX. NULL: no policy limits it, or nothing is known. */
 static const struct rls_pair *tightest(const struct rls_answer *a, uint8_t descriptor)
 {
 	const struct rls_pair *found = NULL;
 
 	for (uint8_t i = 0; i < a->n_pairs; i++)
-		if (descriptor == RLS_DESCRIPTORS_MAX || a->pair[i].descriptor == descriptor)
+		if (a->pair[i].is_known &&
+		    (descriptor == RLS_DESCRIPTORS_MAX || a->pair[i].descriptor == descriptor))
 			found = tighter(found, &a->pair[i]);
 	return found;
 }

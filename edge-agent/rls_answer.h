@@ -25,5 +25,5 @@ struct rls_answer {
 /* The verdict on pair number `i`; whether it is why the request is refused, or would be. */
 void rls_answer_hear(struct rls_answer *a, uint8_t i, const struct answer *said, bool is_over);
 bool rls_answer_is_over(const struct rls_answer *a);
-/* Answers the call: a descriptor is over if one of its pairs is. */
+/* Answers the call: a descriptor is over if one of its pairs is. Pairs that are not known are left out. */
 void rls_answer_send(const struct rls_answer *a, struct grpc_task *t);
