@@ -1,6 +1,6 @@
 /*
  * One call of the gRPC interface: what its handler gets and answers with. Inside of the gRPC front only. A handler ends
- * each call exactly once, at once or later; one whose client is gone is told so by task->abandon.
+ * each call exactly once, at once or later; a check in progress whose call ends otherwise is given up (rls_abandon()).
  */
 #pragma once
 
@@ -44,7 +44,7 @@ typedef void grpc_handler(struct grpc_task *t, struct slice message);
 grpc_handler rls_should_rate_limit, health_check, health_watch, health_list, reflection_answer;
 /* The agent is about to leave: what a watcher hears last. */
 void health_leave(struct grpc_task *t);
-/* Its client is gone: t->check is given up. */
+/* Its call has ended without its answer: the client is gone, or its time is up. */
 void rls_abandon(struct rls_check *check);
 
 /* The services that there are, NULL-terminated. */
