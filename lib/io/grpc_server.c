@@ -1,7 +1,9 @@
 /*
  * A call's way: its headers come (on_begin_headers, on_header), they are whole (begin), its message comes in pieces
  * (on_data) and the client ends (half_close), the front answers (grpc_call_message, grpc_call_end), nghttp2 fetches the
- * answer as the client's windows let it (read_out), the stream closes, and the call is freed.
+ * answer as the client's windows let it (read_out), the stream closes, and the call is freed. A streaming client that does
+ * not fetch its answers is handed over no further (may_hand_over) until it does (hand_over_waiting). Its bytes are read
+ * all the same: what opens its windows comes in them.
  *
  * What may go wrong: the headers say something that can't be served, and the call is refused before the front hears of
  * it; a message is too large, compressed or not whole; the client resets the stream, or is gone: the front hears that the
@@ -31,7 +33,8 @@ struct grpc_server {
 	nghttp2_session *session;
 	struct grpc_server_counters *counters; /* borrowed */
 	struct grpc_call *calls;               /* list */
-	size_t partial;                        /* bytes of messages that are not whole */
+	size_t partial;                        /* bytes of messages that were not handed over */
+	size_t queued;                         /* bytes of all calls' `out` */
 	uint64_t now_ms, calm_ms;              /* of the last input; `calm` was counted to */
 	int calm;                              /* frames that ask for nothing and are allowed yet */
 	bool feeding, flushing, begun, left, finished;
@@ -80,18 +83,13 @@ static void ended(struct grpc_call *c)
 	c->ended = true;
 }
 
-static void drop_input(struct grpc_call *c, size_t n)
-{
-	c->server->partial -= n;
-	buf_consume(&c->in, n);
-}
-
 static void call_free(struct grpc_call *c)
 {
 	struct grpc_server *s = c->server;
 
 	ended(c);
 	s->partial -= c->in.len;
+	s->queued -= c->out.len;
 	*(c->prev != NULL ? &c->prev->next : &s->calls) = c->next;
 	if (c->next != NULL)
 		c->next->prev = c->prev;
@@ -146,7 +144,8 @@ static ssize_t read_out(nghttp2_session *session, int32_t id, uint8_t *bytes, si
 		memcpy(bytes, c->out.ptr + c->sent, n);
 	c->sent += n;
 	if (c->sent == c->out.len) {
-		buf_clear(&c->out);
+		c->server->queued -= c->out.len;
+		buf_release(&c->out);
 		c->sent = 0;
 		if (!c->ended)
 			return n > 0 ? (ssize_t)n : NGHTTP2_ERR_DEFERRED;
@@ -215,6 +214,7 @@ char *grpc_call_message(struct grpc_call *c, size_t len)
 	for (int i = 0; i < 4; i++)
 		at[1 + i] = (char)(len >> (24 - 8 * i));
 	c->out.len += PREFIX_BYTES + len;
+	c->server->queued += PREFIX_BYTES + len;
 	respond(c);
 	return at + PREFIX_BYTES;
 }
@@ -227,7 +227,8 @@ void grpc_call_end(struct grpc_call *c, enum grpc_status status, const char *tex
 		grpc_message_write(&c->text, slice_of(text));
 	if (c->server->calm < GRPC_CALM)
 		c->server->calm++;
-	drop_input(c, c->in.len);
+	c->server->partial -= c->in.len;
+	buf_release(&c->in);
 	ended(c);
 	if (c->responded)
 		respond(c);
@@ -241,22 +242,6 @@ static void finish(struct grpc_server *s)
 		return;
 	s->finished = true;
 	s->ops->on_finished(s->data);
-}
-
-void grpc_server_flush(struct grpc_server *s)
-{
-	const uint8_t *bytes;
-	ssize_t n;
-
-	if (s->feeding || s->flushing || s->finished)
-		return;
-	s->flushing = true;
-	while ((n = nghttp2_session_mem_send(s->session, &bytes)) > 0)
-		buf_add(s->ops->out(s->data), bytes, (size_t)n);
-	s->flushing = false;
-	if (n < 0 || (nghttp2_session_want_read(s->session) == 0 &&
-		      nghttp2_session_want_write(s->session) == 0))
-		finish(s);
 }
 
 /* A client that is still sending is told that nobody reads it. */
@@ -390,17 +375,17 @@ static uint32_t length_of(const char *prefix)
 }
 
 /* Whether the message that `in` begins with can be one; else the call is ended. */
-static bool prefix_fits(struct grpc_call *c)
+static bool prefix_fits(struct grpc_call *c, struct slice in)
 {
-	if (c->in.len < PREFIX_BYTES)
+	if (in.len < PREFIX_BYTES)
 		return true;
-	if (c->in.ptr[0] != 0) {
+	if (in.ptr[0] != 0) {
 		grpc_call_end(
 			c, GRPC_INTERNAL,
 			"a message says that it is compressed, and no grpc-encoding says how");
 		return false;
 	}
-	if (length_of(c->in.ptr) <= GRPC_MESSAGE_MAX)
+	if (length_of(in.ptr) <= GRPC_MESSAGE_MAX)
 		return true;
 	COUNT_IN(c->server, too_large);
 	grpc_call_end(c, GRPC_RESOURCE_EXHAUSTED, "a message must be at most 64 KiB");
@@ -408,37 +393,48 @@ static bool prefix_fits(struct grpc_call *c)
 }
 
 /* How many bytes of `in` are a whole message with its prefix; 0: there is none yet. */
-static size_t whole_message(const struct grpc_call *c)
+static size_t whole_message(struct slice in)
 {
-	size_t need = c->in.len < PREFIX_BYTES ? 0 : PREFIX_BYTES + length_of(c->in.ptr);
+	size_t need = in.len < PREFIX_BYTES ? 0 : PREFIX_BYTES + length_of(in.ptr);
 
-	return need <= c->in.len ? need : 0;
+	return need <= in.len ? need : 0;
 }
 
-static struct slice message_of(const struct grpc_call *c, size_t whole)
+/* Whether what a streaming client asks for now may be answered, or must wait until earlier answers are fetched. */
+static bool may_hand_over(const struct grpc_server *s)
 {
-	return (struct slice){c->in.ptr + PREFIX_BYTES, whole - PREFIX_BYTES};
+	return s->queued + s->ops->out(s->data)->len < GRPC_QUEUED_MAX;
 }
 
-/* Each message of a streaming client as it comes. */
+/* The messages of a streaming client that are whole and may be answered, and its end behind the last. */
 static void hand_over(struct grpc_call *c)
 {
+	struct grpc_server *s = c->server;
+	struct buf in = c->in; /* the front may end the call, which empties `in` */
+	struct slice rest = buf_slice(&in);
 	size_t whole;
 
-	while (!c->ended && (whole = whole_message(c)) > 0) {
-		/* Out of `in` first: the front may end the call, which empties it. */
-		struct buf message = {0};
-
-		buf_add_slice(&message, message_of(c, whole));
-		drop_input(c, whole);
-		if (buf_failed(&message))
-			grpc_call_end(c, GRPC_RESOURCE_EXHAUSTED, "out of memory");
-		else
-			c->server->ops->on_message(c, buf_slice(&message));
-		buf_release(&message);
-		if (!c->ended && !prefix_fits(c))
-			return;
+	s->partial -= in.len;
+	c->in = (struct buf){0};
+	while (!c->ended && (whole = whole_message(rest)) > 0 && may_hand_over(s)) {
+		s->ops->on_message(c, slice_after((struct slice){rest.ptr, whole}, PREFIX_BYTES));
+		rest = slice_after(rest, whole);
+		if (!c->ended)
+			(void)prefix_fits(c, rest);
 	}
+	if (!c->ended && c->half_closed && whole_message(rest) == 0) {
+		if (rest.len > 0)
+			grpc_call_end(c, GRPC_INTERNAL, "the last message is not whole");
+		else
+			s->ops->on_half_closed(c);
+	}
+	if (c->ended || rest.len == 0) {
+		buf_release(&in);
+		return;
+	}
+	buf_consume(&in, in.len - rest.len);
+	s->partial += in.len;
+	c->in = in;
 }
 
 static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *bytes,
@@ -460,7 +456,7 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
 		COUNT_IN(s, too_large);
 		grpc_call_end(c, GRPC_RESOURCE_EXHAUSTED,
 			      "too much of this connection's messages is on its way");
-	} else if (prefix_fits(c) && c->client_streams) {
+	} else if (prefix_fits(c, buf_slice(&c->in)) && c->client_streams) {
 		hand_over(c);
 	}
 	return 0;
@@ -469,7 +465,7 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
 /* The one message that a call has. */
 static void hand_over_only(struct grpc_call *c)
 {
-	size_t whole = whole_message(c);
+	size_t whole = whole_message(buf_slice(&c->in));
 	struct buf in = c->in;
 
 	if (whole == 0 || whole != c->in.len) {
@@ -489,12 +485,43 @@ static void half_close(struct grpc_call *c)
 	c->receive_by_ms = 0;
 	if (c->ended)
 		return;
-	if (!c->client_streams)
-		hand_over_only(c);
-	else if (c->in.len > 0)
-		grpc_call_end(c, GRPC_INTERNAL, "the last message is not whole");
+	if (c->client_streams)
+		hand_over(c);
 	else
-		c->server->ops->on_half_closed(c);
+		hand_over_only(c);
+}
+
+/* Messages that have waited for answers to be fetched. False: there are none that may be handed over. */
+static bool hand_over_waiting(struct grpc_server *s)
+{
+	bool found = false;
+
+	if (s->partial == 0)
+		return false;
+	for (struct grpc_call *c = s->calls; c != NULL && may_hand_over(s); c = c->next)
+		if (!c->ended && c->client_streams && whole_message(buf_slice(&c->in)) > 0) {
+			hand_over(c);
+			found = true;
+		}
+	return found;
+}
+
+void grpc_server_flush(struct grpc_server *s)
+{
+	const uint8_t *bytes;
+	ssize_t n;
+
+	if (s->feeding || s->flushing || s->finished)
+		return;
+	s->flushing = true;
+	do {
+		while ((n = nghttp2_session_mem_send(s->session, &bytes)) > 0)
+			buf_add(s->ops->out(s->data), bytes, (size_t)n);
+	} while (n == 0 && hand_over_waiting(s));
+	s->flushing = false;
+	if (n < 0 || (nghttp2_session_want_read(s->session) == 0 &&
+		      nghttp2_session_want_write(s->session) == 0))
+		finish(s);
 }
 
 static int on_frame_received(nghttp2_session *session, const nghttp2_frame *frame, void *user_data)
@@ -631,22 +658,31 @@ bool grpc_server_has_begun(const struct grpc_server *s)
 	return s->begun;
 }
 
-static bool is_late(const struct grpc_call *c, uint64_t now_ms)
+static bool has_passed(uint64_t deadline_ms, uint64_t now_ms)
 {
-	return (c->receive_by_ms != 0 && now_ms >= c->receive_by_ms && !c->client_streams) ||
-	       (c->deadline_ms != 0 && now_ms >= c->deadline_ms);
+	return deadline_ms != 0 && now_ms >= deadline_ms;
+}
+
+/* Why a call must end now; NULL: its time is not up. */
+static const char *why_late(const struct grpc_call *c, uint64_t now_ms)
+{
+	if (has_passed(c->deadline_ms, now_ms))
+		return "the time that the client gave is up";
+	if (!c->client_streams && has_passed(c->receive_by_ms, now_ms))
+		return "the message did not come in time";
+	return NULL;
 }
 
 void grpc_server_sweep(struct grpc_server *s, uint64_t now_ms)
 {
-	for (struct grpc_call *c = s->calls; c != NULL; c = c->next)
-		if (!c->ended && is_late(c, now_ms)) {
-			COUNT_IN(s, late);
-			grpc_call_end(c, GRPC_DEADLINE_EXCEEDED,
-				      c->receive_by_ms != 0
-					      ? "the message did not come in time"
-					      : "the time that the client gave is up");
-		}
+	for (struct grpc_call *c = s->calls; c != NULL; c = c->next) {
+		const char *why = c->ended ? NULL : why_late(c, now_ms);
+
+		if (why == NULL)
+			continue;
+		COUNT_IN(s, late);
+		grpc_call_end(c, GRPC_DEADLINE_EXCEEDED, why);
+	}
 	grpc_server_flush(s);
 }
 
@@ -664,12 +700,14 @@ void grpc_server_leave(struct grpc_server *s)
 	(void)nghttp2_submit_goaway(s->session, NGHTTP2_FLAG_NONE,
 				    nghttp2_session_get_last_proc_stream_id(s->session),
 				    NGHTTP2_NO_ERROR, NULL, 0);
+	s->flushing = true; /* no call is freed below, whatever the front does */
 	for (struct grpc_call *c = s->calls; c != NULL; c = c->next)
 		if (!c->ended && c->stays) {
 			s->ops->on_leave(c);
 			if (!c->ended)
 				grpc_call_end(c, GRPC_UNAVAILABLE, "the agent is shutting down");
 		}
+	s->flushing = false;
 	grpc_server_flush(s);
 }
 

@@ -3,7 +3,7 @@
  * calls and their messages come out by callbacks; answers go back by the functions here, in any order.
  *
  * A client that only makes work is bounded: streams, the size of headers and messages, what is buffered of messages that
- * are not whole, and frames that ask for nothing (see GRPC_CALM).
+ * are not whole, answers that it does not fetch, and frames that ask for nothing (see GRPC_CALM).
  */
 #pragma once
 
@@ -18,7 +18,8 @@ enum {
 	GRPC_STREAMS_MAX = 256,        /* open at once; more are refused */
 	GRPC_HEADERS_MAX = 16 * 1024,  /* bytes of names and values, and 32 for each field */
 	GRPC_MESSAGE_MAX = 64 * 1024,  /* bytes of a message from the client */
-	GRPC_PARTIAL_MAX = 256 * 1024, /* bytes of messages that are not whole yet, of all calls */
+	GRPC_PARTIAL_MAX = 256 * 1024, /* bytes of messages not handed over yet, of all calls */
+	GRPC_QUEUED_MAX = 256 * 1024,  /* bytes of answers not fetched: streaming clients wait */
 	GRPC_RECEIVE_MS = 20000,       /* from a call's headers to the end of its message */
 	/*
 	 * PING, SETTINGS, RST_STREAM, PRIORITY and empty DATA frames that a client may send in advance; each call answered
@@ -58,7 +59,7 @@ struct grpc_server_ops {
 	void (*on_begin)(struct grpc_call *c);
 	/*
 	 * A message (borrowed). Of a method whose client does not stream: the one there is, when the client has ended. May
-	 * end the call; else it is ended later.
+	 * end the call; else it is ended later. Of one whose client streams: once less than GRPC_QUEUED_MAX is queued.
 	 */
 	void (*on_message)(struct grpc_call *c, struct slice message);
 	/* A streaming client has sent its last message. */
@@ -81,7 +82,10 @@ void grpc_server_feed(struct grpc_server *s, struct slice bytes, uint64_t now_ms
 
 /* Whether the client has said what HTTP/2 begins with. */
 bool grpc_server_has_begun(const struct grpc_server *s);
-/* Ends the calls whose time is up: that which the client gave, or GRPC_RECEIVE_MS. */
+/*
+ * To be called about once a second. Ends the calls whose time is up: that which the client gave, or GRPC_RECEIVE_MS. Goes on
+ * with streaming clients that have waited for ops->out() to empty.
+ */
 void grpc_server_sweep(struct grpc_server *s, uint64_t now_ms);
 void grpc_server_ping(struct grpc_server *s);
 /* GOAWAY: calls that come later were not begun. Ends those that grpc_call_stays() was said of. */

@@ -11,6 +11,7 @@ END_STREAM, END_HEADERS, ACK = 1, 4, 1
 ENHANCE_YOUR_CALM, INITIAL_WINDOW_SIZE = 11, 4
 PATH = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
 WATCH = "/grpc.health.v1.Health/Watch"
+REFLECTION = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
 POLICIES = [{"name": "ip", "limit": 1000, "per": "1h", "burst": 1000,
              "envoy": {"domain": "edge", "descriptors": ["ip"]}}]
 
@@ -49,6 +50,15 @@ def request(value, domain="edge", key="ip"):
 
 def message(data):
     return b"\0" + struct.pack(">I", len(data)) + data
+
+
+def window_update(stream, more):
+    return frame(WINDOW_UPDATE, 0, stream, struct.pack(">I", more))
+
+
+def reflect():
+    """Asks for the file of a service."""
+    return message(delimited(4, b"envoy.service.ratelimit.v3.RateLimitService"))
 
 
 def call(stream, value="x"):
@@ -163,8 +173,40 @@ class GrpcWire(harness.Case):
         self.assertIsNotNone(wire.until(HEADERS, 1))
         wire.send(frame(PING, 0, 0, bytes(8)))
         self.assertEqual(wire.frame()[0], PING, "no DATA before there is a window")
-        wire.send(frame(WINDOW_UPDATE, 0, 1, struct.pack(">I", 1000)))
+        wire.send(window_update(1, 1000))
         self.assertIsNotNone(wire.until(DATA, 1))
+
+    def ask_and_fetch_later(self, count):
+        """Asks `count` times in one call with no window for the answers, then opens it: the answers, and the trailers."""
+        wire, data, windows = self.wire(struct.pack(">HI", INITIAL_WINDOW_SIZE, 0)), reflect() * count, {0: 65535, 1: 65535}
+        wire.send(headers(1, REFLECTION))
+        for at in range(0, len(data), 16384):
+            piece = data[at:at + 16384]
+            while min(windows.values()) < len(piece):
+                _, _, stream, more = wire.until(WINDOW_UPDATE)
+                windows[stream] += int.from_bytes(more, "big")
+            wire.send(frame(DATA, END_STREAM if at + 16384 >= len(data) else 0, 1, piece))
+            windows = {stream: window - len(piece) for stream, window in windows.items()}
+        wire.send(window_update(0, 1 << 30) + window_update(1, 1 << 30))
+        answers = b""
+        while True:
+            kind, flags, _, payload = wire.frame()
+            answers += payload if kind == DATA else b""
+            if flags & END_STREAM and kind == HEADERS:
+                return answers, payload
+
+    def test_answers_wait_for_a_window(self):
+        answers, trailers = self.ask_and_fetch_later(500)
+        size = 5 + int.from_bytes(answers[1:5], "big")
+        self.assertEqual(answers, answers[:size] * 500)
+        self.assertGreater(len(answers), 1 << 18, "more than is kept for a client")
+        self.assertIn(b"0", trailers)
+
+    def test_who_asks_and_never_fetches_is_bounded(self):
+        answers, trailers = self.ask_and_fetch_later(20000)
+        self.assertLess(len(answers), 1 << 19)
+        self.assertIn(b"8", trailers)
+        self.serves()
 
     def test_drain_says_goaway_and_watchers_hear_the_last(self):
         wire = self.wire()

@@ -18,7 +18,7 @@ static struct {
 	struct buf out, seen;
 	struct grpc_call *later[4 * GRPC_CALM];
 	unsigned n_later, begun, ended;
-	bool finished;
+	bool finished, ends_on_leave;
 	uint64_t now_ms;
 } t;
 
@@ -106,7 +106,12 @@ static void on_half_closed(struct grpc_call *c)
 
 static void on_leave(struct grpc_call *c)
 {
-	echo(c, SLICE("bye"));
+	if (t.ends_on_leave) {
+		grpc_call_end(c, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+		grpc_server_flush(t.server);
+	} else {
+		echo(c, SLICE("bye"));
+	}
 }
 
 static void on_ended(struct grpc_call *c)
@@ -649,6 +654,93 @@ Test(grpc_server, window_of_0)
 	expect_seen("1 data <00><00><00><00><05>hello\n1 grpc-status=0\n");
 }
 
+static void say_window(uint32_t window)
+{
+	const nghttp2_settings_entry entry = {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, window};
+
+	nghttp2_submit_settings(client.session, NGHTTP2_FLAG_NONE, &entry, 1);
+	talk();
+}
+
+static size_t count_of(const struct buf *b, const char *text)
+{
+	size_t n = 0;
+
+	for (size_t at = 0; at + strlen(text) <= b->len; at++)
+		n += memcmp(b->ptr + at, text, strlen(text)) == 0;
+	return n;
+}
+
+/* Of a client that sends and does not fetch, no more is answered than may be queued; once it fetches, all is. */
+Test(grpc_server, answers_that_are_not_fetched)
+{
+	enum { STREAMS = 3, MESSAGES = 5, LEN = 30000 };
+	static char text[LEN + 1];
+
+	memset(text, 'm', LEN);
+	say_window(0);
+	for (int i = 0; i < STREAMS; i++) {
+		body.len = body.at = 0;
+		body.open = false;
+		for (int k = 0; k < MESSAGES; k++)
+			add_message(0, LEN, text);
+		call("/t/Stream");
+		talk();
+	}
+	cr_expect_eq(count_of(&t.seen, "message"), GRPC_QUEUED_MAX / LEN + 1);
+	cr_expect_eq(t.ended, 1);
+	say_window(1 << 20);
+	cr_expect_eq(count_of(&t.seen, "message"), STREAMS * MESSAGES);
+	cr_expect_eq(count_of(&client.seen, "grpc-status=0"), STREAMS);
+}
+
+/* Nor does it help to fetch a little each time, so that the queue is never empty. */
+Test(grpc_server, answers_that_are_fetched_byte_by_byte)
+{
+	static char text[GRPC_MESSAGE_MAX + 1];
+	nghttp2_settings_entry window = {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0};
+
+	memset(text, 'm', GRPC_MESSAGE_MAX);
+	say_window(0);
+	for (int i = 0; i < 5; i++) {
+		body.len = body.at = 0;
+		body.open = true;
+		add_message(0, GRPC_MESSAGE_MAX, text);
+		call("/t/Stream");
+		talk();
+	}
+	cr_expect_eq(count_of(&t.seen, "message"), 4);
+	while (++window.value <= 10) {
+		nghttp2_submit_settings(client.session, NGHTTP2_FLAG_NONE, &window, 1);
+		client_writes();
+		feed(buf_slice(&client.sent));
+		buf_clear(&client.sent);
+		cr_expect_gt(t.out.len, 4);
+		buf_clear(&t.out); /* unread: nghttp2 would open the window by itself */
+	}
+	cr_expect_eq(count_of(&t.seen, "message"), 4);
+}
+
+/* What waits in the server's output counts as well; the sweep finds that it has gone. */
+Test(grpc_server, output_that_does_not_go)
+{
+	static char text[GRPC_QUEUED_MAX];
+
+	talk();
+	buf_add(&t.out, text, sizeof text);
+	say("x");
+	call("/t/Stream");
+	client_writes();
+	feed(buf_slice(&client.sent));
+	buf_clear(&client.sent);
+	cr_expect_eq(t.seen.len, 0);
+	cr_expect_eq(t.out.len, sizeof text);
+	buf_clear(&t.out);
+	grpc_server_sweep(t.server, t.now_ms + 1);
+	talk();
+	expect_status("0");
+}
+
 /* ---- time ---- */
 
 Test(grpc_server, the_time_that_the_client_gives)
@@ -663,6 +755,22 @@ Test(grpc_server, the_time_that_the_client_gives)
 	expect_status("4");
 	cr_expect_eq(t.ended, 1);
 	cr_expect_eq(t.counters.late, 1);
+}
+
+Test(grpc_server, which_time_is_up)
+{
+	body.len = body.at = 0;
+	body.open = true;
+	call_with("POST", "/t/Stream", "application/grpc", "grpc-timeout", "2S");
+	call_with("POST", "/t/Echo", "application/grpc", "grpc-timeout", "2S");
+	call("/t/Echo");
+	talk();
+	grpc_server_sweep(t.server, t.now_ms + 2000);
+	client_reads();
+	cr_expect_eq(count_of(&client.seen, "the time that the client gave is up"), 2);
+	grpc_server_sweep(t.server, t.now_ms + GRPC_RECEIVE_MS);
+	client_reads();
+	cr_expect_eq(count_of(&client.seen, "the message did not come in time"), 1);
 }
 
 Test(grpc_server, a_message_must_come_in_time)
@@ -718,6 +826,22 @@ Test(grpc_server, leaving)
 	grpc_server_flush(t.server);
 	client_reads();
 	expect_seen(HEADERS("1") "1 data <00><00><00><00><01>z\n1 grpc-status=0\n");
+	cr_expect(t.finished);
+}
+
+/* As it does when it has no memory for what it would say. */
+Test(grpc_server, leaving_calls_that_the_front_ends)
+{
+	for (int i = 0; i < 3; i++) {
+		say("y");
+		call("/t/Stay");
+		talk();
+	}
+	buf_clear(&client.seen);
+	t.ends_on_leave = true;
+	grpc_server_leave(t.server);
+	client_reads();
+	cr_expect_eq(count_of(&client.seen, "grpc-status=8"), 3);
 	cr_expect(t.finished);
 }
 
