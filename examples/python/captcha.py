@@ -1,7 +1,8 @@
 """CAPTCHAs by a solving service: submits are limited, over all workers that share a key; polls are not. Needs redis and requests.
 
 usage: captcha.py <TASKS     a task of the service in JSON a line; a line {"task", "solution"} for each that was solved
-                             Exit status 75: there is no key now; ask again later; 69: no agent; 1: some were not solved
+                             Exit status 75: there is no key now; ask again later; 69: no agent; 1: some were not solved,
+                             or the agent refuses
 KOVA_HOST  KOVA_PORT         the agent, 127.0.0.1 and 7411 unless set
 KOVA_TOKEN                   the token that it wants, if any
 KOVA_WAIT_MS                 how long to wait for a turn: 60000 fits a batch job; 0 is for where somebody waits for the answer
@@ -15,6 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import redis
 import requests
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 WAIT_MS = int(os.environ.get("KOVA_WAIT_MS", "60000"))
 SOLVER = os.environ.get("SOLVER_URL", "https://api.2captcha.com")
@@ -25,8 +28,9 @@ SOLVED_IN_S = 180
 # What the service says of a key or of itself, not of the task: another key may do better, this one after a while.
 OF_THE_KEY = {"ERROR_NO_SLOT_AVAILABLE", "ERROR_ZERO_BALANCE", "ERROR_KEY_DOES_NOT_EXIST", "ERROR_WRONG_USER_KEY"}
 
+# Not asked again where no answer came: a key may have been given away with it.
 kova = redis.Redis(os.environ.get("KOVA_HOST", "127.0.0.1"), int(os.environ.get("KOVA_PORT", "7411")), protocol=3, decode_responses=True,
-                   password=os.environ.get("KOVA_TOKEN"), socket_timeout=WAIT_MS / 1000 + 5)
+                   password=os.environ.get("KOVA_TOKEN"), socket_timeout=WAIT_MS / 1000 + 5, retry=Retry(NoBackoff(), 0))
 
 
 class Paused(Exception):
@@ -108,7 +112,10 @@ def main():
             except Paused as paused:
                 print("paused: {}, retry in {} ms".format(*paused.args), file=sys.stderr)
                 status = 75
-            except redis.ConnectionError:
+            except (redis.AuthenticationError, redis.ResponseError) as error:  # the former is a ConnectionError as well
+                print(f"the agent refuses: {error}", file=sys.stderr)
+                status = 1
+            except redis.RedisError:
                 # Yours to choose: this stops. To submit without it is to exceed what the service allows as soon as others do the same.
                 print("the agent is away", file=sys.stderr)
                 status = 69

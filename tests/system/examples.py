@@ -33,9 +33,9 @@ class Case(harness.Case):
         self.proxies[name] = self.keep(crawl.ForwardProxy(source, f"{USER}:{PASSWORD}", **more))
         return self.proxies[name]
 
-    def endpoint(self, name, address=None, password=PASSWORD, **more):
+    def endpoint(self, name, address=None, password=PASSWORD, scheme="http", **more):
         quoted = password.replace("@", "%40").replace(":", "%3A")
-        return {"id": name, "url": f"http://{USER}:{quoted}@{address or self.proxies[name].address}", **more}
+        return {"id": name, "url": f"{scheme}://{USER}:{quoted}@{address or self.proxies[name].address}", **more}
 
     def config(self, endpoints=(), site=None, **pool):
         """That of the examples, with other endpoints, other options of their pool, another limit of the site, and a token."""
@@ -51,9 +51,16 @@ class Case(harness.Case):
 
     def outcomes(self, agent, pool="exits"):
         """How often each was reported."""
+        return self.counted(agent, f'kova_pool_outcomes_total{{pool="{pool}"')
+
+    def decisions(self, agent, policy):
+        """How often each was made."""
+        return self.counted(agent, f'kova_decisions_total{{policy="{policy}"')
+
+    def counted(self, agent, series):
         found = {}
         for line in agent.http("GET", "/metrics", headers=BEARER).body.decode().splitlines():
-            if line.startswith(f'kova_pool_outcomes_total{{pool="{pool}"') and not line.endswith(" 0"):
+            if line.startswith(series) and not line.endswith(" 0"):
                 found[line.split('outcome="')[1].split('"')[0]] = int(line.rsplit(" ", 1)[1])
         return found
 
