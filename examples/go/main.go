@@ -9,6 +9,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
@@ -151,17 +152,25 @@ func outcomeOf(status int, page []byte) string {
 	return "ok"
 }
 
+// The site's certificate is not accepted, or it speaks something else.
+func isWithoutTLS(err error) bool {
+	var authority x509.UnknownAuthorityError
+	var hostname x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	var record tls.RecordHeaderError
+	return errors.As(err, &authority) || errors.As(err, &hostname) || errors.As(err, &invalid) || errors.As(err, &record) ||
+		strings.HasSuffix(err.Error(), "server gave HTTP response to HTTPS client")
+}
+
 func outcomeOfError(err error, https bool) string {
 	var network *net.OpError
 	var timeout net.Error
-	var certificate x509.UnknownAuthorityError
-	var hostname x509.HostnameError
 	switch {
-	case errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "unsupported protocol scheme"):
 		return "cancelled"
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return "timeout"
-	case errors.As(err, &certificate) || errors.As(err, &hostname):
+	case isWithoutTLS(err):
 		return "target"
 	case strings.HasSuffix(err.Error(), http.StatusText(http.StatusProxyAuthRequired)):
 		return "auth"
@@ -171,25 +180,43 @@ func outcomeOfError(err error, https bool) string {
 	return "tunnel" // net/http gives the text of the proxy's status
 }
 
-func (p *pool) get(ctx context.Context, target *url.URL, g *given) (result, []byte) {
+// The address of an endpoint as net/http takes it: nil if it does not. Names are left to a SOCKS 5 proxy in any case, but `socks5h`
+// is known since Go 1.24 only.
+func proxyOf(address string) *url.URL {
+	proxy, err := url.Parse(address)
+	if err != nil {
+		return nil
+	}
+	switch proxy.Scheme {
+	case "socks5h":
+		proxy.Scheme = "socks5"
+	case "http", "https", "socks5":
+	default:
+		return nil
+	}
+	return proxy
+}
+
+// With an error there is no page, or only a part of it.
+func (p *pool) get(ctx context.Context, target *url.URL, g *given) (result, []byte, error) {
 	r := result{Ticket: g.Ticket, Outcome: "cancelled"}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	if g.Address != "" {
-		proxy, err := url.Parse(g.Address)
-		if err != nil {
-			return r, nil
+		proxy := proxyOf(g.Address)
+		if proxy == nil {
+			return r, nil, errors.New("not an endpoint that net/http can use")
 		}
 		ctx = context.WithValue(ctx, proxyKey{}, proxy)
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
 	if err != nil {
-		return r, nil
+		return r, nil, err
 	}
 	response, err := p.site.Do(request)
 	if err != nil {
 		r.Outcome = outcomeOfError(err, target.Scheme == "https")
-		return r, nil
+		return r, nil, err
 	}
 	defer response.Body.Close()
 	page, err := io.ReadAll(response.Body)
@@ -199,7 +226,7 @@ func (p *pool) get(ctx context.Context, target *url.URL, g *given) (result, []by
 	} else {
 		r.Outcome = outcomeOf(r.Status, page)
 	}
-	return r, page
+	return r, page, err
 }
 
 // The page's status, its size and which endpoint got it, of `tries` at most.
@@ -215,10 +242,13 @@ func (p *pool) fetch(ctx context.Context, page string) (int, int, string, error)
 			return 0, 0, "", err
 		}
 		var text []byte
-		r, text = p.get(ctx, target, g)
+		r, text, err = p.get(ctx, target, g)
 		p.report(r)
-		if r.Outcome == "ok" || r.Outcome == "target" {
+		switch {
+		case err == nil && (r.Outcome == "ok" || r.Outcome == "target"):
 			return r.Status, len(text), g.Endpoint, nil
+		case r.Outcome == "target" || r.Outcome == "cancelled": // without a page, what no other endpoint would mend
+			return 0, 0, "", fmt.Errorf("%s: %w", r.Outcome, err)
 		}
 	}
 	return 0, 0, "", errors.New(r.Outcome)

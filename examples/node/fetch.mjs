@@ -11,6 +11,9 @@ const POOL = `${process.env.KOVA_URL ?? "http://127.0.0.1:7412"}/v1/pools/exits`
 const WAIT_MS = Number(process.env.KOVA_WAIT_MS ?? 30000);
 const TRIES = 5;
 
+// Without a page, what no other endpoint would mend.
+const FINAL = { target: "no TLS with the site", cancelled: "not a URL or not an endpoint that undici can use" };
+
 class Paused extends Error {}
 class Failed extends Error {}
 class Away extends Error {}
@@ -27,17 +30,17 @@ const ask = (path, body, timeoutMs) =>
   });
 
 async function nextEndpoint(target) {
-  let answer;
+  let answer, given;
   try {
     answer = await ask("next", { target, wait_ms: WAIT_MS }, WAIT_MS + 5000);
+    given = await answer.json();
   } catch {
     // Yours to choose: to stop keeps every limit; to go on leaves this machine's own address to the site, and nobody counts.
     if (process.env.KOVA_WHEN_AWAY === "direct") return { endpoint: "direct", address: null };
     throw new Away("the agent is away");
   }
-  const given = await answer.json();
   if (given.paused) throw Object.assign(new Paused(given.paused), { retryInMs: given.retry_in_ms });
-  if (!answer.ok) throw new Away(given.detail);
+  if (!answer.ok) throw new Failed(`the agent answers ${answer.status}`);
   return given;
 }
 
@@ -62,12 +65,14 @@ function outcomeOfError(error) {
   const tunnel = /Proxy response \((\d+)\)/.exec(said);
   if (tunnel) return tunnel[1] === "407" ? "auth" : "tunnel";
   if (/TimeoutError|_TIMEOUT|ETIMEDOUT/.test(said)) return "timeout";
+  if (/unknown scheme|HTTP\(S\) scheme/.test(said)) return "cancelled";
   return /CERT|ERR_SSL|ERR_TLS/.test(said) ? "target" : "refused";
 }
 
 // A connection belongs to one endpoint's address; those of the endpoint's last address are left to end by themselves.
 const dispatchers = new Map();
 function dispatcherOf({ endpoint, address }) {
+  if (address && !/^https?:/i.test(address)) throw new Error("unknown scheme"); // SOCKS is not among undici's
   if (dispatchers.get(endpoint)?.address !== address) {
     dispatchers.set(endpoint, { address, dispatcher: address ? new ProxyAgent(address) : new Agent() });
   }
@@ -88,7 +93,10 @@ async function fetchPage(url) {
       outcome = outcomeOfError(error);
     }
     await report(given, outcome, response);
-    if (outcome === "ok" || outcome === "target") return { status: response.status, page, endpoint: given.endpoint };
+    if (page !== undefined && (outcome === "ok" || outcome === "target")) {
+      return { status: response.status, page, endpoint: given.endpoint };
+    }
+    if (outcome in FINAL) throw new Failed(`${outcome}: ${FINAL[outcome]}`);
   }
   throw new Failed(outcome);
 }

@@ -1,4 +1,4 @@
-"""Pages through a pool of proxies: next, use, report. Needs requests.
+"""Pages through a pool of proxies: next, use, report. Needs requests; for endpoints of socks schemes PySocks too.
 
 usage: fetch.py URL…     prints a line for each page. Exit status 75: no endpoint now, ask again later; 69: no agent; 1: no page
 KOVA_URL  KOVA_TOKEN     the agent, http://127.0.0.1:7412 unless set, and the token that it wants, if any
@@ -16,6 +16,9 @@ POOL = os.environ.get("KOVA_URL", "http://127.0.0.1:7412") + "/v1/pools/exits"
 WAIT_MS = int(os.environ.get("KOVA_WAIT_MS", "30000"))
 TRIES = 5
 
+# Without a page, what no other endpoint would mend.
+FINAL = {"target": "no TLS with the site", "cancelled": "not a URL or not an endpoint that requests can use"}
+
 agent = requests.Session()
 agent.trust_env = False  # $HTTP_PROXY is not on the way to the agent
 if os.environ.get("KOVA_TOKEN"):
@@ -27,21 +30,26 @@ class Paused(Exception):
 
 
 class Failed(Exception):
-    """No endpoint got the page: what became of the last."""
+    """No endpoint got the page: what became of the last; or there is none to have."""
+
+
+class Away(Exception):
+    """No answer from an agent."""
 
 
 def next_endpoint(target):
     try:
         answer = agent.post(f"{POOL}/next", json={"target": target, "wait_ms": WAIT_MS}, timeout=WAIT_MS / 1000 + 5)
-    except requests.RequestException:
+        given = answer.json()
+    except (requests.RequestException, ValueError):
         # Yours to choose: to stop keeps every limit; to go on leaves this machine's own address to the site, and nobody counts.
         if os.environ.get("KOVA_WHEN_AWAY") != "direct":
-            raise
+            raise Away from None
         return {"ticket": None, "address": None, "endpoint": "direct"}
-    given = answer.json()
     if given.get("paused"):
         raise Paused(given["paused"], given["retry_in_ms"])
-    answer.raise_for_status()
+    if not answer.ok:
+        raise Failed(f"the agent answers {answer.status_code}")
     return given
 
 
@@ -69,6 +77,8 @@ def outcome_of(response):
 
 
 def outcome_of_error(error):
+    if isinstance(error, ValueError):
+        return "cancelled"  # a URL or a scheme, of the page or of the endpoint, that requests does not serve
     if isinstance(error, requests.exceptions.SSLError):
         return "target"
     if isinstance(error, requests.Timeout):
@@ -82,7 +92,8 @@ def fetch(url):
     """The page, and which endpoint got it, of TRIES at most."""
     for _ in range(TRIES):
         given, outcome, response = next_endpoint(urlsplit(url).hostname), "cancelled", None
-        proxies = given["address"] and {"http": given["address"], "https": given["address"]}
+        address = given["address"] or ""  # empty, $HTTP_PROXY does not count either
+        proxies = {"http": address, "https": address}
         try:
             response = requests.get(url, proxies=proxies, timeout=(5, 30))  # no session: cookies would tie the endpoints together
             outcome = outcome_of(response)
@@ -90,8 +101,10 @@ def fetch(url):
             outcome = outcome_of_error(error)
         finally:
             report(given, outcome, response)
-        if outcome in ("ok", "target"):
+        if response is not None and outcome in ("ok", "target"):
             return response, given["endpoint"]
+        if outcome in FINAL:
+            raise Failed(f"{outcome}: {FINAL[outcome]}")
     raise Failed(outcome)
 
 
@@ -111,7 +124,7 @@ def main():
             except Failed as failed:
                 print(f"failed: {url}: {failed}", file=sys.stderr)
                 return 1
-            except requests.RequestException:
+            except Away:
                 print("the agent is away", file=sys.stderr)
                 return 69
     return 0

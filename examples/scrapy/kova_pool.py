@@ -21,7 +21,7 @@ import time
 import httpx
 from scrapy.core.downloader.handlers.http11 import TunnelError
 from scrapy.downloadermiddlewares.retry import get_retry_request
-from scrapy.exceptions import IgnoreRequest
+from scrapy.exceptions import IgnoreRequest, NotSupported
 from scrapy.utils.httpobj import urlparse_cached
 from twisted.internet.error import TCPTimedOutError, TimeoutError as TwistedTimeoutError
 from twisted.web.client import ResponseFailed
@@ -93,6 +93,8 @@ class KovaPoolMiddleware:
         if given is not None:
             # HttpProxyMiddleware makes a header of the credentials, so that no log has them.
             request.meta.update(proxy=given["address"], kova_ticket=given["ticket"], kova_endpoint=given["endpoint"])
+            if not given["address"].lower().startswith("http:"):
+                raise NotSupported(f"endpoint {given['endpoint']}: Scrapy serves http:// proxies only")
 
     def outcome_of(self, response):
         """What a challenge looks like depends on the site: derive a class and say."""

@@ -28,6 +28,8 @@ next() {
 		echo "paused: ${given[paused]}, retry in ${given[retry_in_ms]} ms" >&2
 		return 75
 		;;
+	3) ;;
+	*) return 1 ;; # kovactl has said why
 	esac
 	# Yours to choose: to stop keeps every limit; to go on leaves this machine's own address to the site, and nobody counts.
 	[ "${KOVA_WHEN_AWAY:-stop}" = direct ] || return 69
@@ -42,6 +44,7 @@ outcome_of() {
 	0:407:* | *:407) echo auth ;;
 	0:[45]??:*) echo target ;;
 	0:*) if grep -q captcha "$page"; then echo captcha; elif [ -s "$page" ]; then echo ok; else echo empty; fi ;;
+	1:* | 3:* | 4:*) echo cancelled ;; # a URL or an endpoint that curl does not serve
 	28:*) echo timeout ;;
 	35:* | 60:*) echo target ;;
 	*:[1-9]??) if [ "$3" = 200 ]; then echo refused; else echo tunnel; fi ;;
@@ -49,15 +52,23 @@ outcome_of() {
 	esac
 }
 
-# get URL: the page in a file, and its outcome, status and Retry-After in a line. The address goes by curl's standard input:
-# in an argument everybody on this machine would see its password.
+# get URL: the page in a file, and its outcome, status (000: there is no page) and Retry-After in a line. The address goes by curl's
+# standard input: in an argument everybody on this machine would see its password. An empty `noproxy`, lest $NO_PROXY counts.
 get() {
-	local status=0 said http connect retry_after
+	local address=${given[address]:-} status=0 said http connect retry_after
 	: >"$page"
-	said=$(printf 'proxy = "%s"\n' "${given[address]:-}" |
+	case ${address,,} in
+	'' | http://* | https://* | socks4://* | socks4a://* | socks5://* | socks5h://*) ;;
+	*)
+		echo cancelled 000
+		return
+		;;
+	esac
+	said=$(printf 'proxy = "%s"\nnoproxy = ""\n' "$address" |
 		curl --config - --silent --location --connect-timeout 5 --max-time 30 --output "$page" \
 			--write-out '%{http_code} %{http_connect} %header{retry-after}' "$1") || status=$?
 	read -r http connect retry_after <<<"$said"
+	[ "$status" = 0 ] || http=000
 	echo "$(outcome_of "$status" "$http" "$connect") $http $retry_after"
 }
 
@@ -76,11 +87,13 @@ fetch() {
 		next "${host%%[/:?#]*}" || return
 		read -r outcome status retry_after < <(get "$url")
 		report "$outcome" "$status" "$retry_after"
-		case $outcome in
-		ok | target)
+		case $outcome:$status in
+		ok:* | target:[1-9]*)
 			echo "$status $url $(wc -c <"$page") by ${given[endpoint]}"
 			return 0
 			;;
+		target:*) outcome='target: no TLS with the site' && break ;;
+		cancelled:*) outcome='cancelled: not a URL or not an endpoint that curl can use' && break ;;
 		esac
 	done
 	echo "failed: $url: $outcome" >&2

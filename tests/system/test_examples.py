@@ -1,13 +1,21 @@
 """examples/ in Python, Node.js, Go and shell: each fetches pages by proxies of every kind of trouble, and reports them rightly."""
 # Mostly waits.
 import os
+import socketserver
 import subprocess
 
 import crawl
 import examples
+import exits
 import harness
 
 TARGET = "127.0.0.1"
+
+
+class NoTLS(socketserver.BaseRequestHandler):
+    def handle(self):
+        self.request.recv(65536)
+        self.request.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
 
 class Fetchers:
@@ -93,26 +101,88 @@ class Fetchers:
         self.assertEqual((done.returncode, done.stdout.split()[0], done.stdout.split()[-1]), (0, "200", "direct"), done.stderr)
         self.assertEqual(len(site.by("127.0.0.1")), 1)
 
+    def fails(self, agent, url, what, **env):
+        """It stops, and says what is wrong in a line of its own."""
+        done = self.run_example(agent, url, **env)
+        self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+        self.assertIn(what, done.stderr.splitlines()[-1])
+
+    def test_a_site_without_a_right_certificate_is_no_page(self):
+        self.proxy("only")
+        site = self.keep(crawl.Site(lambda *_: (200, b"a page", {}), crawl.certificate(self.subdirectory("another"))))
+        plain = self.keep(crawl.Server(NoTLS))
+        agent = self.start_agent(self.config([self.endpoint("only")]))
+        for already, url in enumerate((site.url, f"https://{plain.address}")):
+            self.fails(agent, url + "/", "target: ")
+            self.assertEqual((site.hits, self.outcomes(agent)), ([], {"target": already + 1}))
+
+    def test_an_endpoint_of_a_scheme_that_it_does_not_serve_is_not_to_blame(self):
+        there = f"127.0.0.1:{harness.free_port()}" if self.unserved != "direct" else ""
+        agent = self.start_agent(self.config([{"id": "other", "url": f"{self.unserved}://{there}"}]))
+        self.fails(agent, self.site().url + "/", "cancelled: ")
+        self.assertEqual(self.outcomes(agent), {"cancelled": 1})
+
+    def test_nobody_is_to_blame_for_a_redirect_to_what_is_no_page(self):
+        self.proxy("only")
+        site = self.site(lambda *_: (302, b"", {"Location": "market://app"}))
+        agent = self.start_agent(self.config([self.endpoint("only")]))
+        self.fails(agent, site.url + "/", "cancelled: ")
+        self.assertEqual((len(site.hits), self.outcomes(agent)), (1, {"cancelled": 1}))
+
+    def test_the_proxies_of_the_environment_count_nowhere(self):
+        self.proxy("only")
+        site, gone = self.site(), f"http://127.0.0.1:{harness.free_port()}"
+        agent = self.start_agent(self.config([self.endpoint("only")]))
+        done = self.run_example(agent, site.url + "/", NO_PROXY="*")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([hit.address for hit in site.hits], [self.proxies["only"].source])
+        agent.stop()
+        done = self.run_example(agent, site.url + "/", KOVA_WHEN_AWAY="direct", HTTPS_PROXY=gone, ALL_PROXY=gone)
+        self.assertEqual((done.returncode, len(site.by("127.0.0.1"))), (0, 1), done.stderr)
+
+    def test_an_agent_that_refuses_is_not_away(self):
+        self.proxy("only")
+        site = self.site()
+        agent = self.start_agent(self.config([self.endpoint("only")]))
+        self.fails(agent, site.url + "/", self.refused, KOVA_TOKEN="another", KOVA_WHEN_AWAY="direct")
+        self.assertEqual(site.hits, [])
+
+
+class Socks:
+    """Of those that serve SOCKS."""
+
+    def test_an_endpoint_that_speaks_socks(self):
+        proxy = self.keep(exits.Exit(names={"site.test": "127.0.0.1"}, credentials=(examples.USER, examples.PASSWORD)))
+        site = self.keep(crawl.Site(lambda *_: (200, b"a page", {})))
+        agent = self.start_agent(self.config([self.endpoint("only", f"127.0.0.1:{proxy.port}", scheme="socks5h")]))
+        done = self.run_example(agent, site.url.replace("127.0.0.1", "site.test") + "/")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual((proxy.asked, len(site.hits)), ([("socks5h", "site.test", examples.USER)], 1))
+
 
 class Python(Fetchers, examples.Case):
     client = "examples_python"
     command = [examples.PYTHON, os.path.join(examples.EXAMPLES, "python", "fetch.py")]
+    unserved, refused = "socks5h", "the agent answers 401"  # PySocks is not installed
 
 
 class Node(Fetchers, examples.Case):
     client = "examples_node"
     command = ["node", "fetch.mjs"]
     cwd = os.path.join(examples.CLIENTS, client)
+    unserved, refused = "socks5h", "the agent answers 401"
 
 
-class Go(Fetchers, examples.Case):
+class Go(Fetchers, Socks, examples.Case):
     client = "examples_go"
     command = [os.path.join(examples.CLIENTS, "examples_go_fetch")]
+    unserved, refused = "socks4", "the agent answers 401"
 
 
-class Shell(Fetchers, examples.Case):
+class Shell(Fetchers, Socks, examples.Case):
     client = None
     command = [os.path.join(examples.EXAMPLES, "shell", "fetch.sh")]
+    unserved, refused = "direct", "does not know this token"
 
     def setUp(self):
         harness.require("curl")

@@ -133,6 +133,16 @@ class Scrapy(examples.Case):
         self.assertEqual(self.end(crawler, agent), {"": "a"})
         self.assertEqual(len(site.by(self.proxies["a"].source)), 1)
 
+    def test_an_endpoint_that_is_no_http_proxy_is_not_to_blame(self):
+        site = self.keep(crawl.Site(lambda *_: (200, page(), {})))
+        address = f"127.0.0.1:{harness.free_port()}"
+        agent = self.start_agent(self.config([self.endpoint("only", address, scheme="socks5h")]))
+        crawler = self.start_crawl(site, agent)
+        self.assertEqual(crawler.wait(harness.PATIENCE * 3), 0, crawler.log()[-3000:])
+        self.no_secrets(crawler.log(), agent.log())
+        self.assertIn("endpoint only: Scrapy serves http:// proxies only", crawler.log())
+        self.assertEqual((site.hits, self.outcomes(agent)), ([], {"cancelled": 1}))
+
 
 if __name__ == "__main__":
     harness.main()
