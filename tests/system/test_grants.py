@@ -36,7 +36,7 @@ class One(grants.Case):
         self.check_other_floor(daemon)
 
     def check_other_floor(self, daemon):
-        """A region of which the coordinator has another floor: nobody gets anything, until they agree."""
+        """A region of which the coordinator has another floor: nobody gets anything. One that hears of no other floor grants."""
         one = self.regions.shares["ap", *self.quotas[0]]
         one.floor = 200001
         harness.wait_for(lambda: daemon.metric("kova_coordinator_floors_differ_total") > 0, "that it is noticed")
@@ -44,6 +44,9 @@ class One(grants.Case):
         there = [share for (_, policy, root), share in self.regions.shares.items() if (policy, root) == self.quotas[0]]
         harness.wait_for(lambda: all(share.now() == 0 for share in there), "no grants", 30)
         one.floor = 100001
+        time.sleep(2)  # until reports of before are read
+        daemon.stop()
+        self.coordinate()
         self.want(us=2000)
         self.has("us", 800)
 
