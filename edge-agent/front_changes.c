@@ -24,6 +24,7 @@ enum change_kind {
 	DELETE_OVERRIDE,
 	PUT_POOL,
 	DELETE_POOL,
+	PUT_ENDPOINTS,
 	PATCH_ENDPOINT,
 };
 
@@ -49,7 +50,7 @@ struct change {
 static bool is_put(const struct change *ch)
 {
 	return ch->kind == PUT_POLICY || ch->kind == PUT_OVERRIDE || ch->kind == PUT_POOL ||
-	       ch->kind == PATCH_ENDPOINT;
+	       ch->kind == PUT_ENDPOINTS || ch->kind == PATCH_ENDPOINT;
 }
 
 static void answer(struct http_call *c, const struct change *ch)
@@ -174,6 +175,8 @@ static kova_status apply(struct control *control, struct change *ch)
 		return control_put_pool(control, ch->name, ch->body, ch->who, &ch->error);
 	case DELETE_POOL:
 		return control_delete_pool(control, ch->name, ch->who, &ch->error);
+	case PUT_ENDPOINTS:
+		return control_put_endpoints(control, ch->name, ch->body, ch->who, &ch->error);
 	case PATCH_ENDPOINT:
 		return control_patch_endpoint(control, ch->name, ch->key, ch->body, ch->who,
 					      &ch->error);
@@ -330,6 +333,20 @@ void handle_delete_pool(struct http_call *c, const struct http_request *r)
 
 	if (call_path_part(c, r, SLICE("/v1/pools/"), &name))
 		change_begin(c, DELETE_POOL, NULL, name, none, none);
+}
+
+void handle_put_endpoints(struct http_call *c, const struct http_request *r)
+{
+	struct http_request cut = *r;
+	struct slice name;
+
+	cut.path.len -= sizeof "/endpoints" - 1;
+	if (!call_path_part(c, &cut, SLICE("/v1/pools/"), &name))
+		return;
+	json_t *body = call_json(c, r);
+
+	if (body != NULL)
+		change_begin(c, PUT_ENDPOINTS, body, name, none, none);
 }
 
 void handle_patch_endpoint(struct http_call *c, const struct http_request *r)

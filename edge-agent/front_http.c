@@ -40,7 +40,7 @@ static void serve_start(struct http_call *c, const struct http_request *r)
 		"GET  /v1/pools\n"
 		"POST /v1/pools/{pool}/next /v1/pools/{pool}/report\n"
 		"GET  /v1/pools/{pool}    PUT, DELETE /v1/pools/{pool}\n"
-		"PATCH /v1/pools/{pool}/endpoints/{id}\n"
+		"PUT  /v1/pools/{pool}/endpoints    PATCH /v1/pools/{pool}/endpoints/{id}\n"
 		"GET  /v1/changes\n"
 		"GET  /v1/members /v1/usage?policy=P&key=K /v1/home?key=K\n"
 		"GET  /healthz /readyz /metrics\n";
@@ -88,6 +88,7 @@ static const struct route routes[] = {
 	{METHOD_DELETE, PATH("/v1/pools/"), ADMIN, handle_delete_pool},
 	{METHOD_POST, PATH("/v1/pools/*/next"), CHECK, front_pool_next},
 	{METHOD_POST, PATH("/v1/pools/*/report"), CHECK, front_pool_report},
+	{METHOD_PUT, PATH("/v1/pools/*/endpoints"), ADMIN, handle_put_endpoints},
 	{METHOD_PATCH, PATH("/v1/pools/*/endpoints/"), ADMIN, handle_patch_endpoint},
 	{METHOD_GET, PATH("/v1/changes"), ADMIN, handle_changes},
 	{METHOD_GET, PATH("/v1/members"), ANY_TOKEN, handle_members},

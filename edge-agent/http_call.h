@@ -124,7 +124,7 @@ bool call_path_part(struct http_call *c, const struct http_request *r, struct sl
 http_handler front_limiter_take, front_limiter_peek, front_limiter_refund, front_limiter_acquire,
 	front_limiter_release, front_limiter_renew, front_limiter_check, front_limiter_feedback;
 http_handler front_pool_next, front_pool_report, front_pool_show, front_pool_list;
-http_handler handle_put_pool, handle_delete_pool, handle_patch_endpoint;
+http_handler handle_put_pool, handle_delete_pool, handle_put_endpoints, handle_patch_endpoint;
 http_handler handle_policies, handle_put_policy, handle_delete_policy, handle_overrides,
 	handle_put_override, handle_delete_override, handle_changes, handle_members, handle_usage,
 	handle_home, handle_ready, handle_metrics;

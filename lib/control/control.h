@@ -152,6 +152,13 @@ KOVA_MUST_CHECK kova_status control_put_pool(struct control *c, struct slice nam
 KOVA_MUST_CHECK kova_status control_delete_pool(struct control *c, struct slice name,
 						const char *who, struct control_error *ret_error);
 /*
+ * Changes which endpoints a pool has, and nothing else: `body` has `endpoints`, a list (pool_endpoints_merge()). KOVA_ENOTFOUND: no such
+ * pool.
+ */
+KOVA_MUST_CHECK kova_status control_put_endpoints(struct control *c, struct slice pool,
+						  const json_t *body, const char *who,
+						  struct control_error *ret_error);
+/*
  * Changes members of the endpoint `id` of a pool: `change` has `state`, `weight`, `slots`, `tier`, some of them. KOVA_ENOTFOUND: no
  * such pool or endpoint.
  */

@@ -91,6 +91,28 @@ static json_t *pool_json(const struct control *c, struct slice name)
 	return pool;
 }
 
+kova_status control_put_endpoints(struct control *c, struct slice pool, const json_t *body,
+				  const char *who, struct control_error *ret_error)
+{
+	const struct pool_def *def = catalogue_pool(c->state->catalogue, pool);
+	const json_t *list = json_object_get(body, "endpoints");
+
+	if (def == NULL)
+		return control_fail(ret_error, KOVA_ENOTFOUND, control_none_of(CONTROL_POOL));
+	if (!json_is_array(list) || json_object_size(body) != 1)
+		return control_fail(ret_error, KOVA_ECONFIG,
+				    "the body must have `endpoints`, a list, and nothing else");
+	json_t *json = pool_json(c, pool);
+	json_t *merged = pool_endpoints_merge(json_object_get(json, "endpoints"), list,
+					      def->rule.kind == POOL_KEY);
+	kova_status status = json_object_set_new(json, "endpoints", merged) == 0
+				     ? write_pool(c, json, who, ret_error)
+				     : control_fail_memory(ret_error);
+
+	json_decref(json);
+	return status;
+}
+
 /* Which of the list's endpoints has this id: the first of those with its address. */
 static size_t endpoint_index(const json_t *pool, const struct pool_member *m)
 {

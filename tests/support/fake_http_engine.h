@@ -348,6 +348,17 @@ kova_status control_delete_pool(struct control *c, struct slice name, const char
 	return KOVA_ENOTFOUND;
 }
 
+kova_status control_put_endpoints(struct control *c, struct slice pool, const json_t *body,
+				  const char *who, struct control_error *ret_error)
+{
+	(void)c;
+	(void)pool;
+	(void)body;
+	(void)who;
+	(void)ret_error;
+	return KOVA_ENOTFOUND;
+}
+
 kova_status control_patch_endpoint(struct control *c, struct slice pool, struct slice id,
 				   const json_t *change, const char *who,
 				   struct control_error *ret_error)

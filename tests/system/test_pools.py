@@ -376,6 +376,27 @@ class Changing(Pools):
         self.assertEqual([e["state"] for e in self.show(agent, "x")["endpoints"]], ["cooldown", "active", "active", "active"])
 
 
+    def test_other_endpoints_leave_the_rest_of_the_pool(self):
+        shaped = {"window": 4, "threshold": 4, "lease": "77s", "cooldown": {"base": "1h"}}
+        agent = self.start({"name": "x", **shaped, "endpoints": [*endpoints(2, tier=2, weight=7), {"id": "off", "url": "http://h:1", "state": "disabled"}]})
+        client = self.connect(agent)
+        self.fails(client, "x", "e1", times=4)
+        put = lambda body, pool="x": agent.http("PUT", f"/v1/pools/{pool}/endpoints", body)
+        self.assertEqual(put({"endpoints": ["HTTP://H:1", "http://192.0.2.9:3128", "http://192.0.2.1:3128",
+                                            {"url": "http://192.0.2.2:3128", "tier": 3}]}).status, 200)
+        seen = self.show(agent, "x")["endpoints"]
+        self.assertEqual([(e["tier"], e["weight"], e["state"]) for e in seen],
+                         [(1, 1, "disabled"), (1, 1, "active"), (2, 7, "cooldown"), (3, 7, "active")])
+        self.assertEqual([e["id"] for e in seen if e["host"] != "192.0.2.9:3128"], ["off", "e1", "e2"])
+        self.assertEqual(self.next(client, "x")["lease_ms"], 77000)
+        for pool, body, status in (("y", {"endpoints": []}, 404), ("x", {}, 400), ("x", {"endpoints": {}}, 400),
+                                   ("x", {"endpoints": [], "window": 3}, 400), ("x", {"endpoints": ["http://u:s3cret@h"]}, 400)):
+            answer = put(body, pool)
+            self.assertEqual(answer.status, status, body)
+            self.assertNotIn(b"s3cret", answer.body)
+        self.assertEqual(self.show(agent, "x")["endpoints"][2]["id"], "e1")
+
+
 class Told(Pools):
     def test_numbers_and_metrics(self):
         agent = self.start({"name": "x", "report": "500ms", "cooldown": {"base": "200ms", "jitter": 0}, "endpoints": endpoints(2)})
