@@ -11,8 +11,8 @@
 #include "input.h"
 #include "now.h"
 #include "output.h"
+#include "pool_show.h"
 #include "session.h"
-#include "table.h"
 
 enum { LINE_BYTES_MAX = 4096, EVERY_MIN_MS = 100, EVERY_MAX_MS = 3600000 };
 
@@ -36,13 +36,7 @@ struct request {
 
 /* ---- What is there ---- */
 
-static const char *text_of(const json_t *item, const char *field, const char *otherwise)
-{
-	const char *text = json_string_value(json_object_get(item, field));
-
-	return text != NULL ? text : otherwise;
-}
-
+/* `endpoint`: NULL: the pool itself; "": the list of its endpoints. */
 static int call(struct session *s, const char *method, const char *pool, const char *endpoint,
 		const json_t *body, json_t **ret_body)
 {
@@ -51,15 +45,17 @@ static int call(struct session *s, const char *method, const char *pool, const c
 
 	buf_add_text(&target, "/v1/pools/");
 	http_encode(&target, pool);
-	if (endpoint != NULL) {
-		buf_add_text(&target, "/endpoints/");
+	if (endpoint != NULL)
+		buf_add_text(&target, endpoint[0] == '\0' ? "/endpoints" : "/endpoints/");
+	if (endpoint != NULL)
 		http_encode(&target, endpoint);
-	}
 	buf_add(&target, "", 1);
 	if (buf_failed(&target))
 		complain("out of memory");
 	else
 		status = session_http(s, method, target.ptr, body, ret_body);
+	if (status == EXIT_USAGE && s->http_code == 404)
+		hint("kovactl pool shows the pools, kovactl pool show POOL its endpoints");
 	buf_release(&target);
 	return status;
 }
@@ -84,84 +80,16 @@ static int list(struct session *s)
 	return EXIT_ALLOWED;
 }
 
-static void number_cell(struct table *t, const json_t *value)
-{
-	char text[32];
-
-	if (json_is_integer(value))
-		snprintf(text, sizeof text, "%lld", (long long)json_integer_value(value));
-	else
-		snprintf(text, sizeof text, "%.1f %%", json_number_value(value) * 100);
-	table_cell(t, text);
-}
-
-/* What the last probe found; nothing without one. */
-static const char *probe_text(const json_t *e)
-{
-	const json_t *probe = json_object_get(e, "probe");
-
-	if (!json_is_object(probe))
-		return "";
-	return json_is_true(json_object_get(probe, "ok")) ? "ok" : text_of(probe, "why", "?");
-}
-
-static void add_row(struct table *t, const json_t *shares, const json_t *e)
-{
-	const json_t *window = json_object_get(e, "window");
-	char failures[64];
-
-	snprintf(failures, sizeof failures, "%lld of %lld",
-		 (long long)json_integer_value(json_object_get(window, "failures")),
-		 (long long)json_integer_value(json_object_get(window, "outcomes")));
-	table_cell(t, text_of(e, "id", "?"));
-	table_cell(t, text_of(e, "host", ""));
-	table_cell(t, text_of(e, "state", "?"));
-	number_cell(t, json_object_get(e, "returns_in_ms"));
-	table_cell(t, probe_text(e));
-	number_cell(t, json_object_get(e, "tier"));
-	number_cell(t, json_object_get(e, "in_flight"));
-	table_cell(t, failures);
-	number_cell(t, json_object_get(shares, text_of(e, "id", "")));
-}
-
-static void print_head(const json_t *body)
-{
-	const char *paused = text_of(body, "paused", NULL);
-
-	output_text(stdout, text_of(body, "pool", "?"));
-	printf(": %lld active, %lld cooling, %lld disabled",
-	       (long long)json_integer_value(json_object_get(body, "active")),
-	       (long long)json_integer_value(json_object_get(body, "cooling")),
-	       (long long)json_integer_value(json_object_get(body, "disabled")));
-	if (paused != NULL) {
-		fputs("; paused: ", stdout);
-		output_text(stdout, paused);
-		printf(", retry in %lld ms",
-		       (long long)json_integer_value(json_object_get(body, "retry_in_ms")));
-	}
-	putchar('\n');
-}
-
 static int show(struct session *s, const char *pool)
 {
-	static const char *const heads[] = {"ENDPOINT",    "HOST",     "STATE",
-					    ">RETURNS MS", "PROBE",    ">TIER",
-					    ">IN FLIGHT",  "FAILURES", ">SHARE"};
-	json_t *body = NULL, *e;
+	json_t *body = NULL;
 	int status = call(s, "GET", pool, NULL, NULL, &body);
-	struct table table;
-	size_t i;
 
 	if (status != EXIT_ALLOWED)
 		return status;
 	if (s->json)
 		return output_json(body);
-	print_head(body);
-	table_init(&table, heads, sizeof heads / sizeof heads[0]);
-	json_array_foreach(json_object_get(body, "endpoints"), i, e)
-		add_row(&table, json_object_get(json_object_get(body, "numbers"), "share"), e);
-	status = table_print(&table);
-	table_release(&table);
+	status = pool_show(body);
 	json_decref(body);
 	return status;
 }
@@ -191,8 +119,11 @@ static void add_option(struct resp_words *w, const char *name, const char *value
 	resp_words_add(w, value);
 }
 
-static json_t *json_of(const redisReply *value)
+/* As over HTTP. */
+static json_t *json_of(const char *name, const redisReply *value)
 {
+	if (strcmp(name, "moved") == 0 || strcmp(name, "trial") == 0)
+		return json_boolean(value->integer != 0);
 	if (value->type == REDIS_REPLY_INTEGER)
 		return json_integer(value->integer);
 	return value->type == REDIS_REPLY_STRING ? json_stringn(value->str, value->len)
@@ -209,7 +140,7 @@ static int print_next(const struct session *s, const redisReply *reply)
 		const redisReply *name = reply->element[i], *value = reply->element[i + 1];
 
 		given |= strcmp(name->str, "ticket") == 0 && value->type == REDIS_REPLY_STRING;
-		json_object_set_new(all, name->str, json_of(value));
+		json_object_set_new(all, name->str, json_of(name->str, value));
 		if (s->json || value->type == REDIS_REPLY_NIL)
 			continue;
 		printf("%-12s ", name->str);
@@ -270,8 +201,9 @@ static int report(struct session *s, const char *const *words, const struct requ
 
 /* ---- Changes ---- */
 
+/* `weight`: what it was set to beside `done`; < 0: it was not. */
 static int change(struct session *s, const char *pool, const char *endpoint, json_t *body,
-		  const char *done)
+		  const char *done, int weight)
 {
 	int status = call(s, "PATCH", pool, endpoint, body, NULL);
 
@@ -279,10 +211,45 @@ static int change(struct session *s, const char *pool, const char *endpoint, jso
 	if (status != EXIT_ALLOWED)
 		return status;
 	if (s->json)
-		return output_json(json_pack("{s:s, s:s}", "endpoint", endpoint, "done", done));
+		return output_json(json_pack("{s:s, s:s, s:o*}", "endpoint", endpoint, "done", done,
+					     "weight", weight < 0 ? NULL : json_integer(weight)));
 	output_text(stdout, endpoint);
-	printf(" %s\n", done);
+	printf(" %s", done);
+	if (weight >= 0)
+		printf(", weight %d", weight);
+	putchar('\n');
 	return EXIT_ALLOWED;
+}
+
+static bool is_drained(const json_t *pool, const char *endpoint)
+{
+	const json_t *e;
+	size_t i;
+
+	json_array_foreach(json_object_get(pool, "endpoints"), i, e) {
+		const char *id = json_string_value(json_object_get(e, "id"));
+
+		if (id != NULL && strcmp(id, endpoint) == 0)
+			return pool_weight(e) == 0;
+	}
+	return false;
+}
+
+/* Ends both what disable and what drain did. */
+static int enable(struct session *s, const char *pool, const char *endpoint)
+{
+	json_t *shown = NULL;
+	int status = call(s, "GET", pool, NULL, NULL, &shown);
+
+	if (status != EXIT_ALLOWED)
+		return status;
+	bool drained = is_drained(shown, endpoint);
+
+	json_decref(shown);
+	return change(s, pool, endpoint,
+		      drained ? json_pack("{s:s, s:i}", "state", "active", "weight", 1)
+			      : json_pack("{s:s}", "state", "active"),
+		      "enabled", drained ? 1 : -1);
 }
 
 /* Appends the endpoints of an open list. False after a complaint, which shows nothing of the line. */
@@ -300,7 +267,8 @@ static bool read_list(FILE *f, const char *name, json_t *endpoints)
 		kova_status status = pool_line_parse(text, &url, &why, &at);
 
 		if (status == KOVA_OK && url.len > 0 &&
-		    json_array_append_new(endpoints, json_stringn(url.ptr, url.len)) != 0)
+		    json_array_append_new(endpoints,
+					  json_pack("{s:s%}", "url", url.ptr, url.len)) != 0)
 			status = KOVA_ENOMEM;
 		buf_release(&url);
 		if (status != KOVA_OK) {
@@ -311,30 +279,76 @@ static bool read_list(FILE *f, const char *name, json_t *endpoints)
 	return true;
 }
 
-/* The pool's definition with the endpoints of a list in it. */
-static int import(struct session *s, const char *pool, const char *file, const struct request *r)
+/* NULL after a complaint. */
+static json_t *list_of(const char *file)
 {
-	json_t *body = r->definition != NULL ? input_json(r->definition) : json_object();
 	json_t *endpoints = json_array();
 	FILE *f = strcmp(file, "-") == 0 ? stdin : fopen(file, "re");
-	int status = EXIT_USAGE;
+	bool done = false;
 
 	if (f == NULL)
 		complain("%s: %s", file, strerror(errno));
-	else if (json_is_object(body) && read_list(f, file, endpoints) &&
-		 json_object_set(body, "endpoints", endpoints) == 0)
-		status = call(s, "PUT", pool, NULL, body, NULL);
-	else if (body != NULL && !json_is_object(body))
+	else if (read_list(f, file, endpoints)) {
+		done = json_array_size(endpoints) > 0;
+		if (!done)
+			complain("%s: there is no endpoint in it", file);
+	}
+	if (f != NULL && f != stdin)
+		fclose(f);
+	if (done)
+		return endpoints;
+	json_decref(endpoints);
+	return NULL;
+}
+
+static int is_there(struct session *s, const char *pool, bool *ret_there)
+{
+	json_t *body = NULL, *name;
+	int status = session_http_get(s, "/v1/pools", NULL, NULL, &body);
+	size_t i;
+
+	*ret_there = false;
+	json_array_foreach(json_object_get(body, "pools"), i, name)
+		*ret_there |= strcmp(json_string_value(name), pool) == 0;
+	json_decref(body);
+	return status;
+}
+
+/* The endpoints of a list: into the pool as it is, or with the rest of its definition. */
+static int put_list(struct session *s, const char *pool, json_t *endpoints, const struct request *r,
+		    bool *ret_made)
+{
+	json_t *body = r->definition != NULL ? input_json(r->definition) : json_object();
+	bool there = false;
+	int status = EXIT_USAGE;
+
+	if (json_is_object(body) && json_object_set(body, "endpoints", endpoints) == 0)
+		status = r->definition != NULL ? EXIT_ALLOWED : is_there(s, pool, &there);
+	else if (body != NULL)
 		complain("a definition is an object");
+	if (status == EXIT_ALLOWED)
+		status = call(s, "PUT", pool, there ? "" : NULL, body, NULL);
+	*ret_made = !there && r->definition == NULL;
+	json_decref(body);
+	return status;
+}
+
+static int import(struct session *s, const char *pool, const char *file, const struct request *r)
+{
+	json_t *endpoints = list_of(file);
+	bool made = false;
+
+	if (endpoints == NULL)
+		return EXIT_USAGE;
+	int status = put_list(s, pool, endpoints, r, &made);
+
 	if (status == EXIT_ALLOWED && s->json)
 		status = output_json(
 			json_pack("{s:I}", "imported", (json_int_t)json_array_size(endpoints)));
 	else if (status == EXIT_ALLOWED)
-		printf("%zu endpoints imported\n", json_array_size(endpoints));
-	if (f != NULL && f != stdin)
-		fclose(f);
+		printf("%zu endpoints imported%s\n", json_array_size(endpoints),
+		       made ? "; the pool is new" : "");
 	json_decref(endpoints);
-	json_decref(body);
 	return status;
 }
 
@@ -385,11 +399,12 @@ static int act(struct session *s, const char *name, const char *const *w, const 
 	if (strcmp(name, "report") == 0)
 		return report(s, w, r);
 	if (strcmp(name, "enable") == 0)
-		return change(s, w[0], w[1], json_pack("{s:s}", "state", "active"), "enabled");
+		return enable(s, w[0], w[1]);
 	if (strcmp(name, "disable") == 0)
-		return change(s, w[0], w[1], json_pack("{s:s}", "state", "disabled"), "disabled");
+		return change(s, w[0], w[1], json_pack("{s:s}", "state", "disabled"), "disabled",
+			      -1);
 	if (strcmp(name, "drain") == 0)
-		return change(s, w[0], w[1], json_pack("{s:i}", "weight", 0), "drained");
+		return change(s, w[0], w[1], json_pack("{s:i}", "weight", 0), "drained", -1);
 	if (strcmp(name, "import") == 0)
 		return import(s, w[0], w[1], r);
 	return list(s);
@@ -424,7 +439,7 @@ static const struct option_spec options[] = {
 	{'w', "wait", "DURATION", "next: how long to wait for one"},
 	{'c', "status", "CODE", "report: of HTTP"},
 	{'r', "retry-after", "VALUE", "report: seconds or an HTTP-date"},
-	{'d', "definition", "FILE", "import: the rest of the pool, JSON"},
+	{'d', "definition", "FILE", "import: put the whole pool, the rest of it from here, JSON"},
 	{'e', "every", "DURATION", "watch: how often to look (else 1s)"},
 	{'n', "count", "N", "watch: stop after so many looks (else at Ctrl-C)"},
 	{0},
@@ -437,10 +452,12 @@ const struct command command_pool = {
 		 "next POOL [--target TARGET] [--session NAME] [--tier N] [--wait DURATION]\n"
 		 "report POOL TICKET OUTCOME [--status CODE] [--retry-after VALUE]\n"
 		 "enable|disable|drain POOL ENDPOINT\nimport POOL FILE [--definition FILE]",
-	.details = "import puts a pool whose endpoints are those of a list: one a line, a URL, "
-		   "host:port,\nhost:port:user:password or user:password@host:port. drain sets the "
-		   "weight 0: nothing new,\nbut its sessions keep it. Exit status 1: next gave no "
-		   "endpoint.",
+	.details =
+		"import gives a pool the endpoints of a list: one a line, a URL, host:port, "
+		"host:port:user:password\nor user:password@host:port. All else stays, also of the "
+		"endpoints that stay; a pool that is not\nthere is made; with --definition all is "
+		"put anew. drain sets the weight 0: nothing new, but its\nsessions keep it; enable "
+		"ends that with the weight 1. Exit status 1: next gave no endpoint.",
 	.examples = "kovactl pool show exits\n"
 		    "kovactl pool next exits --target shop.example --wait 5s\n"
 		    "kovactl pool import exits proxies.txt",

@@ -47,13 +47,14 @@ int session_settle(struct session *s)
 
 static int refused_token(const struct session *s, const struct agent_error *e)
 {
-	complain("%s", e->text);
-	if (s->token == NULL)
+	if (s->token == NULL) {
+		complain("%s", e->text);
 		hint("this agent wants a token: --token-file FILE or KOVA_TOKEN");
-	else if (strncmp(e->text, "NOPERM", 6) == 0)
-		hint("the token lacks the scope for this (check or admin)");
-	else
-		hint("the agent at %s does not know this token", session_agent_text(s));
+	} else if (strncmp(e->text, "NOPERM", 6) == 0) {
+		complain("%s", e->text);
+	} else {
+		complain("the agent at %s does not know this token", session_agent_text(s));
+	}
 	return EXIT_USAGE;
 }
 
@@ -66,6 +67,8 @@ int session_failed(const struct session *s, kova_status status, const struct age
 		complain("%s", e->text);
 		if (strncmp(e->text, "NOPOLICY", 8) == 0)
 			hint("kovactl policies shows those that there are");
+		if (strncmp(e->text, "NOPOOL", 6) == 0)
+			hint("kovactl pool shows those that there are");
 		return EXIT_USAGE;
 	case KOVA_ENOMEM:
 		complain("out of memory");
@@ -164,12 +167,8 @@ static int said_no(const struct session *s, const struct http_answer *answer, co
 		complain("%s", detail);
 	else
 		complain("the agent answered with HTTP status %ld", answer->code);
-	if (answer->code == 401)
-		hint("%s", s->token == NULL
-				   ? "this agent wants a token: --token-file FILE or KOVA_TOKEN"
-				   : "the agent does not know this token");
-	if (answer->code == 403)
-		hint("this needs a token with the scope admin");
+	if (answer->code == 401 && s->token == NULL)
+		hint("this agent wants a token: --token-file FILE or KOVA_TOKEN");
 	return answer->code >= 500 ? EXIT_UNREACHABLE : EXIT_USAGE;
 }
 
@@ -207,6 +206,7 @@ int session_http(struct session *s, const char *method, const char *target, cons
 	kova_status status = agent_http_call(s->http, method, target, body, &answer, &error);
 	if (status != KOVA_OK)
 		return session_failed(s, status, &error);
+	s->http_code = answer.code;
 	exit_status = judge(s, &answer, ret_body);
 	http_answer_release(&answer);
 	return exit_status;

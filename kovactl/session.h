@@ -27,6 +27,7 @@ struct session {
 
 	struct agent_resp *resp; /* owned; NULL: not connected */
 	struct agent_http *http;
+	long http_code; /* of the last HTTP answer */
 };
 
 void session_release(struct session *s);

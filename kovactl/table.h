@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { TABLE_COLUMNS_MAX = 9 };
+enum { TABLE_COLUMNS_MAX = 10 };
 
 struct table {
 	unsigned columns;

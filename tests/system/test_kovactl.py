@@ -370,9 +370,15 @@ class WithAgent(Kovactl):
             self.kovactl("pool", action, "exits", shown["endpoints"][i]["id"])
         out, _ = self.kovactl("pool", "next", "exits", expect=REFUSED)
         self.assertIn("empty", out)
-        self.kovactl("pool", "enable", "exits", shown["endpoints"][0]["id"])
-        self.assertIn("0 disabled", self.kovactl("pool", "watch", "exits", "--count", "1")[0])
+        ids = [endpoint["id"] for endpoint in shown["endpoints"]]
+        self.assertEqual(self.kovactl("pool", "enable", "exits", ids[0])[0], f"{ids[0]} enabled\n")
+        out, _ = self.kovactl("pool", "watch", "exits", "--count", "1")
+        self.assertIn("exits: 1 active, 0 cooling, 0 disabled, 1 drained\n", out)
+        self.assertRegex(out, rf"(?m)^{ids[1]} +192.0.2.8:3128 +drained ")
+        self.assertEqual(self.kovactl("pool", "enable", "exits", ids[1])[0], f"{ids[1]} enabled, weight 1\n")
+        self.assertEqual(self.json("pool", "enable", "exits", ids[1]), {"endpoint": ids[1], "done": "enabled"})
         out, _ = self.kovactl("pool", "show", "exits")
+        self.assertIn("exits: 2 active, 0 cooling, 0 disabled\n", out)
         self.assertIn("192.0.2.7:3128", out)
         self.assertNotIn("p@ss", out + json.dumps(shown))
         with open(path, "w", encoding="utf-8") as file:
@@ -380,6 +386,48 @@ class WithAgent(Kovactl):
         err = self.kovactl("pool", "import", "exits", path, expect=USAGE)[1]
         self.assertIn("exits.txt:2:22: ", err)
         self.assertNotIn("s3cret", err)
+
+    def test_pool_import_changes_the_endpoints_only(self):
+        path = os.path.join(self.directory, "exits.txt")
+
+        def imports(text, expect=ALLOWED):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            return self.kovactl("pool", "import", "exits", path, expect=expect)
+
+        self.assertEqual(imports("192.0.2.1:3128\n192.0.2.2:3128\n")[0], "2 endpoints imported; the pool is new\n")
+        pool = {"select": "least-loaded", "lease": "77s", "target_policy": "slow", "endpoints": [
+            {"id": "one", "url": "http://192.0.2.1:3128", "weight": 3, "tier": 2}, "http://192.0.2.2:3128"]}
+        self.assertEqual(self.agent.http("PUT", "/v1/pools/exits", pool).status, 200)
+        self.assertEqual(imports("192.0.2.3:3128\n192.0.2.1:3128\n")[0], "2 endpoints imported\n")
+        shown = self.json("pool", "show", "exits")
+        self.assertEqual([(e["host"], e["weight"], e["tier"]) for e in shown["endpoints"]],
+                         [("192.0.2.3:3128", 1, 1), ("192.0.2.1:3128", 3, 2)])
+        self.assertEqual((shown["select"], shown["endpoints"][1]["id"]), ("least-loaded", "one"))
+        self.assertEqual(self.json("pool", "next", "exits")["lease_ms"], 77000)
+        for text in ("", "# none\n\n"):
+            self.assertIn("no endpoint in it", imports(text, expect=USAGE)[1])
+        self.assertEqual(self.json("pool", "show", "exits")["active"], 2)
+        imports("192.0.2.3:3128\n")
+        self.assertEqual(self.agent.http("PUT", "/v1/pools/keys", {"kind": "key", "endpoints": ["sk-1"]}).status, 200)
+        self.assertIn("a `key` pool", self.kovactl("pool", "import", "keys", path, expect=USAGE)[1])
+
+    def test_pool_show_tells_what_is_kept_from_a_target(self):
+        pool = {"threshold": 2, "endpoints": [{"id": f"e{i}", "url": f"http://192.0.2.{i}:1"} for i in (1, 2, 3)]}
+        keys = {"kind": "key", "endpoints": [{"id": "k1", "key": "sk-1"}]}
+        for name, definition in (("exits", pool), ("keys", keys)):
+            self.assertEqual(self.agent.http("PUT", f"/v1/pools/{name}", definition).status, 200)
+        self.assertNotIn("TARGET", self.kovactl("pool", "show", "exits")[0])
+        for _ in range(6):
+            given = self.json("pool", "next", "exits", "--target", "shop.example")
+            self.assertEqual((given["moved"], given["trial"]), (False, False))
+            outcome = "blocked" if given["endpoint"] == "e1" else "ok"
+            self.kovactl("pool", "report", "exits", given["ticket"], outcome, "--status", "403")
+        out, _ = self.kovactl("pool", "show", "exits")
+        self.assertRegex(out, r"(?m)^ENDPOINT +TARGET +RETURNS MS\ne1 +shop.example +\d{4,5}$")
+        given = self.json("pool", "next", "keys")
+        self.kovactl("pool", "report", "keys", given["ticket"], "blocked", "--retry-after", "3600")
+        self.assertRegex(self.kovactl("pool", "show", "keys")[0], r"(?m)^k1 +held +3\d{6} .* 100.0 %$")
 
     def test_home_and_members(self):
         self.json("home", "acme/u7")
@@ -502,7 +550,7 @@ class Tokens(Kovactl):
                 ({}, ("take", "slow", "k"), USAGE, "wants a token"),
                 ({"KOVA_TOKEN": "s3cret-wrong"}, ("take", "slow", "k"), USAGE, "does not know this token"),
                 ({"KOVA_TOKEN": "s3cret-check"}, ("take", "slow", "k"), ALLOWED, "allowed"),
-                ({"KOVA_TOKEN": "s3cret-check"}, ("policies",), USAGE, "scope admin"),
+                ({"KOVA_TOKEN": "s3cret-check"}, ("policies",), USAGE, "lacks the scope `admin`"),
                 ({"KOVA_TOKEN": "s3cret-admin"}, ("policies",), ALLOWED, "captcha-submit"),
                 ({"KOVA_TOKEN": "s3cret-check"}, ("doctor",), ALLOWED, "scope admin"),
                 ({"KOVA_TOKEN": "s3cret-wrong"}, ("doctor",), REFUSED, "does not know this token"),
