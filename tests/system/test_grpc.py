@@ -4,7 +4,9 @@ The messages are what reflection says that they are, so that it is tested with e
 """
 # Mostly waits.
 import glob
+import json
 import os
+import re
 import sys
 import unittest
 
@@ -16,7 +18,7 @@ if INSTALLED:
     os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"  # agents are started beside channels
     sys.path[:0] = glob.glob(os.path.join(CLIENT, "lib", "python3*", "site-packages"))
     import grpc
-    from google.protobuf import descriptor_pool, message_factory
+    from google.protobuf import descriptor_pool, json_format, message_factory
     from grpc_health.v1 import health_pb2, health_pb2_grpc
     from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
     from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
@@ -70,7 +72,7 @@ class Grpc(harness.Case):
 
     def setUp(self):
         super().setUp()
-        if self._testMethodName not in ("test_tokens", "test_outage", "test_loops"):
+        if self._testMethodName not in ("test_tokens", "test_outage", "test_loops", "test_the_demonstration"):
             self.start()
             self.connect()
 
@@ -287,6 +289,21 @@ class Grpc(harness.Case):
         self.assertEqual(self.codes([("deny", "x")], [("allow", "x")]), (OVER_LIMIT, [OVER_LIMIT, OK]))
         self.assertEqual(health_pb2_grpc.HealthStub(self.channel).Check(
             health_pb2.HealthCheckRequest(), timeout=harness.PATIENCE).status, 1)
+
+    def test_the_demonstration(self):
+        """What docs/protocol-grpc.md shows is what the fourth call is answered."""
+        with open(os.path.join(harness.SOURCE, "deploy", "demo.json"), encoding="utf-8") as file:
+            demo = json.load(file)
+        with open(os.path.join(harness.SOURCE, "docs", "protocol-grpc.md"), encoding="utf-8") as file:
+            shown = json.loads(re.search(r"```\n(\{\n.*?)```", file.read(), flags=re.S).group(1))
+        self.start(policies=demo["policies"], overrides=demo["overrides"])
+        self.connect()
+        codes = [self.codes([("remote_address", "10.0.0.1")]) for _ in range(3)]
+        self.assertEqual(codes, [(OK, [OK])] * 3)
+        answer = json_format.MessageToDict(self.ask([("remote_address", "10.0.0.1")]))
+        self.assertEqual((answer["overallCode"], answer["statuses"][0]["code"]), ("OVER_LIMIT", "OVER_LIMIT"))
+        self.assertEqual(answer["statuses"][0]["currentLimit"], shown["statuses"][0]["currentLimit"])
+        self.assertEqual(answer.keys(), shown.keys())
 
     # ---- health, reflection
 
