@@ -636,6 +636,19 @@ void grpc_server_count(struct grpc_server *s, struct grpc_server_counters *count
 	s->counters = counters;
 }
 
+/* To a browser or curl, which would not understand frames. */
+static void show_out(struct grpc_server *s)
+{
+	buf_add_slice(
+		s->ops->out(s->data),
+		SLICE("HTTP/1.1 400 Bad Request\r\n"
+		      "Content-Type: text/plain\r\n"
+		      "Connection: close\r\n"
+		      "\r\n"
+		      "This is gRPC (HTTP/2). HTTP/1.1 is answered on `listen.http`, by default "
+		      "port 7412.\n"));
+}
+
 void grpc_server_feed(struct grpc_server *s, struct slice bytes, uint64_t now_ms)
 {
 	ssize_t n;
@@ -648,7 +661,10 @@ void grpc_server_feed(struct grpc_server *s, struct slice bytes, uint64_t now_ms
 	s->feeding = true;
 	n = nghttp2_session_mem_recv(s->session, (const uint8_t *)bytes.ptr, bytes.len);
 	s->feeding = false;
-	grpc_server_flush(s);
+	if (n == NGHTTP2_ERR_BAD_CLIENT_MAGIC)
+		show_out(s);
+	else
+		grpc_server_flush(s);
 	if (n < 0)
 		finish(s);
 }

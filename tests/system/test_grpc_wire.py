@@ -1,5 +1,6 @@
 """HTTP/2 and gRPC by hand: what no library would send, and how much of it the agent bears."""
 # Mostly waits.
+import http.client
 import socket
 import struct
 
@@ -123,8 +124,10 @@ class GrpcWire(harness.Case):
     def test_what_is_no_http2_is_shown_out(self):
         with socket.create_connection(self.agent.grpc_address, timeout=harness.PATIENCE) as client:
             client.sendall(b"GET / HTTP/1.1\r\nHost: kova\r\n\r\n")
-            while client.recv(4096):
-                pass
+            answer = http.client.HTTPResponse(client)
+            answer.begin()
+            self.assertEqual(answer.status, 400)
+            self.assertIn(b"`listen.http`", answer.read())
         self.serves()
 
     def test_rapid_reset(self):
