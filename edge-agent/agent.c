@@ -80,6 +80,14 @@ static void fail(struct agent_life *l, kova_status status, const char *message, 
 	stop(l);
 }
 
+/* With `why` that was put together; released. */
+static void fail_buf(struct agent_life *l, const char *message, struct buf *why)
+{
+	buf_add(why, "", 1);
+	fail(l, KOVA_EIO, message, buf_failed(why) ? NULL : why->ptr);
+	buf_release(why);
+}
+
 /* ---- Ending ---- */
 
 static void close_handle(uv_handle_t *h)
@@ -377,16 +385,18 @@ static void on_signal(uv_signal_t *h, int number)
 static bool listen_on(struct agent_life *l, int i, const char *address,
 		      const struct front_ops *front)
 {
+	static const char *const options[LISTENERS] = {"resp", "http", "grpc", "unix"};
 	struct buf error = {0};
 
 	if (address == NULL)
 		return true;
+	buf_printf(&error, "`listen.%s`: ", options[i]);
 	l->listeners[i] = listener_start(l->workers[0].conns, address, front, &error);
 	if (l->listeners[i] == NULL) {
-		log_lines("cannot_listen", &error);
-		fail(l, KOVA_EIO, "cannot listen", address);
+		fail_buf(l, "cannot listen", &error);
 		return false;
 	}
+	buf_release(&error);
 	log_event(LOG_INFO, "listening", "ready for clients", LOG_TEXT_FIELD("front", front->name),
 		  LOG_TEXT_FIELD("address", listener_address(l->listeners[i])));
 	return true;
@@ -612,9 +622,11 @@ static void start(struct agent_life *l)
 {
 	const struct edge_conf *conf = &l->conf;
 	struct control_error error;
+	struct buf why = {0};
 
 	if (!state_dir_make(conf->state_dir)) {
-		fail(l, KOVA_EIO, "the state directory can't be made", strerror(errno));
+		buf_printf(&why, "`state_dir` %s: %s", conf->state_dir, strerror(errno));
+		fail_buf(l, "the state directory can't be made", &why);
 		return;
 	}
 	struct control_lacks lacks = {.replicas = conf->redis.mode == REDIS_EMBEDDED,

@@ -269,6 +269,12 @@ static int start_twin(struct listener *l)
 	return r == UV_EADDRNOTAVAIL || r == UV_EAFNOSUPPORT ? 0 : r;
 }
 
+static void say_error(struct buf *ret_error, const char *address, int r, const char *where)
+{
+	buf_printf(ret_error, "%s: %s%s%s", address, uv_strerror(r), where,
+		   r == UV_EADDRINUSE ? "; stop what listens there, or set another address" : "");
+}
+
 struct listener *listener_start(struct conn_pool *pool, const char *address,
 				const struct front_ops *ops, struct buf *ret_error)
 {
@@ -288,12 +294,12 @@ struct listener *listener_start(struct conn_pool *pool, const char *address,
 		return NULL;
 	r = start_one(pool, &e, ops, &l);
 	if (r != 0) {
-		buf_printf(ret_error, "%s: %s", address, uv_strerror(r));
+		say_error(ret_error, address, r, "");
 		return NULL;
 	}
 	r = e.is_localhost ? start_twin(l) : 0;
 	if (r != 0) {
-		buf_printf(ret_error, "%s: %s on [::1]", address, uv_strerror(r));
+		say_error(ret_error, address, r, " on [::1]");
 		listener_stop(l);
 		return NULL;
 	}

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "core/backoff.h"
+#include "core/buf.h"
 #include "core/redis_url.h"
 #include "io/child_exec.h"
 #include "io/log.h"
@@ -27,6 +28,7 @@
 #include "io/redis_link.h"
 #include "io/redis_store.h"
 
+#define DIRECTORY_NAME "redis" /* in the state directory */
 #define SOCKET_NAME "redis.sock"
 
 enum {
@@ -219,20 +221,44 @@ static void start_again(struct redis_child *child)
 	uv_timer_start(&child->timer, on_timer, backoff_next(&child->restart), 0);
 }
 
+/* Who has the directory, and what to do. NULL: memory is out. */
+static const char *locked_text(const struct redis_child *child, struct buf *b)
+{
+	long holder = (long)redis_child_lock_holder(child->directory);
+
+	buf_printf(b, "another agent uses this state_dir, %.*s",
+		   (int)(strlen(child->directory) - strlen("/" DIRECTORY_NAME)), child->directory);
+	if (holder > 0)
+		buf_printf(b, " (pid %ld)", holder);
+	buf_printf(b, ": stop it, or set another `state_dir` and other addresses in `listen`");
+	buf_add(b, "", 1);
+	return buf_failed(b) ? NULL : b->ptr;
+}
+
+/* It may be about to end, as when a new agent is started while the old one drains. */
+static void await_lock(struct redis_child *child)
+{
+	struct buf b = {0};
+
+	if (uv_now(child->loop) >= child->lock_until_ms) {
+		say_ready(child, KOVA_EIO, locked_text(child, &b));
+	} else {
+		if (!child->lock_awaited)
+			log_event(LOG_WARN, "redis_child",
+				  "waiting for who uses this state_dir, 5 s at most",
+				  LOG_TEXT_FIELD("why", locked_text(child, &b)));
+		child->lock_awaited = true;
+		uv_timer_start(&child->timer, on_timer, LOCK_POLL_MS, 0);
+	}
+	buf_release(&b);
+}
+
 static void try_lock(struct redis_child *child)
 {
 	kova_status status = redis_child_lock(child->directory, &child->lock_fd);
 
-	if (status == KOVA_AGAIN && uv_now(child->loop) < child->lock_until_ms) {
-		if (!child->lock_awaited)
-			log_event(LOG_INFO, "redis_child", "waiting for who uses this state_dir",
-				  LOG_TEXT_FIELD("directory", child->directory));
-		child->lock_awaited = true;
-		uv_timer_start(&child->timer, on_timer, LOCK_POLL_MS, 0);
-		return;
-	}
 	if (status == KOVA_AGAIN) {
-		say_ready(child, KOVA_EIO, "another agent uses this state_dir");
+		await_lock(child);
 		return;
 	}
 	if (status == KOVA_OK)
@@ -315,7 +341,7 @@ static bool make_directory(struct redis_child *child, const char *state_dir)
 {
 	char *given = NULL;
 
-	if (asprintf(&given, "%s/redis", state_dir) < 0)
+	if (asprintf(&given, "%s/" DIRECTORY_NAME, state_dir) < 0)
 		return false;
 	if (mkdir(given, 0700) == 0 || errno == EEXIST)
 		child->directory = realpath(given, NULL);

@@ -43,16 +43,28 @@ static bool is_server_of(pid_t pid, const char *directory)
 	return read && strncmp(text, "redis-", strlen("redis-")) == 0;
 }
 
-static void end_leftover(int fd, const char *directory)
+/* What redis_child_lock_note() wrote. */
+static bool read_note(int fd, long *ret_agent, long *ret_server)
 {
 	char text[64];
 	long agent, server;
 
 	ssize_t n = pread(fd, text, sizeof text - 1, 0);
 	if (n <= 0)
-		return;
+		return false;
 	text[n] = '\0';
 	if (sscanf(text, "%ld %ld", &agent, &server) != 2 || agent <= 0 || server <= 1)
+		return false;
+	*ret_agent = agent;
+	*ret_server = server;
+	return true;
+}
+
+static void end_leftover(int fd, const char *directory)
+{
+	long agent, server;
+
+	if (!read_note(fd, &agent, &server))
 		return;
 	if (is_alive((pid_t)agent) || !is_server_of((pid_t)server, directory))
 		return;
@@ -61,16 +73,23 @@ static void end_leftover(int fd, const char *directory)
 	kill((pid_t)server, SIGTERM);
 }
 
-kova_status redis_child_lock(const char *directory, int *ret_fd)
+/* -1: errno says why. */
+static int open_lock(const char *directory, int flags)
 {
 	char path[PATH_BYTES];
 
 	int len = snprintf(path, sizeof path, "%s/lock", directory);
 	if (len < 0 || (size_t)len >= sizeof path) {
 		errno = ENAMETOOLONG;
-		return KOVA_EIO;
+		return -1;
 	}
-	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	return open(path, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
+}
+
+kova_status redis_child_lock(const char *directory, int *ret_fd)
+{
+	int fd = open_lock(directory, O_RDWR | O_CREAT);
+
 	if (fd < 0)
 		return KOVA_EIO;
 	if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
@@ -83,6 +102,19 @@ kova_status redis_child_lock(const char *directory, int *ret_fd)
 	close(fd);
 	errno = why;
 	return why == EWOULDBLOCK ? KOVA_AGAIN : KOVA_EIO;
+}
+
+pid_t redis_child_lock_holder(const char *directory)
+{
+	long agent = 0, server;
+	int fd = open_lock(directory, O_RDONLY);
+
+	if (fd < 0)
+		return 0;
+	if (!read_note(fd, &agent, &server) || !is_alive((pid_t)agent))
+		agent = 0;
+	close(fd);
+	return (pid_t)agent;
 }
 
 void redis_child_lock_note(int fd, pid_t server)

@@ -16,6 +16,9 @@
  */
 kova_status redis_child_lock(const char *directory, int *ret_fd) KOVA_MUST_CHECK;
 
+/* The agent that has it, by what it wrote down. 0: it wrote nothing, or does not live any more. */
+pid_t redis_child_lock_holder(const char *directory);
+
 /*
  * Writes down who has it. `server`: 0 when there is none. A failure only makes leftovers harder to
  * find.

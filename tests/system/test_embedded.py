@@ -68,10 +68,20 @@ class Embedded(harness.Case):
     def test_two_agents_cannot_share_a_state_directory_by_mistake(self):
         first = self.start_agent({"policies": [POLICY]})
         second = self.start_agent({"policies": [POLICY], "state_dir": first.config["state_dir"]}, ready=False)
-        harness.wait_for(lambda: "waiting for who uses this state_dir" in second.log(), "a word of what it waits for", 4)
+        waiting = harness.wait_for(lambda: self._lines(second, "redis_child"), "a word of what it waits for", 4)
         self.assertNotEqual(second.wait(), 0)
-        self.assertIn("another agent uses this state_dir", second.log())
+        for line in (waiting[0], self._lines(second, "cannot_start")[0]):
+            self.assertIn(f"{first.config['state_dir']} (pid {first.pid}): stop it, or set another `state_dir`", line["why"])
         self.assertEqual(first.call("KOVA.TAKE", "slow", "a")[0], 1)
+
+    @staticmethod
+    def _lines(agent, event):
+        return [line for line in agent.log_lines() if line["event"] == event]
+
+    def test_a_state_directory_that_cannot_be_made_is_named(self):
+        agent = self.start_agent({"state_dir": "/proc/none"}, ready=False)
+        self.assertEqual(agent.wait(), 1)
+        self.assertIn("`state_dir` /proc/none: ", self._lines(agent, "cannot_start")[0]["why"])
 
     def test_a_port_in_use_is_said(self):
         with socket.socket() as taken:
@@ -80,7 +90,8 @@ class Embedded(harness.Case):
             address = f"127.0.0.1:{taken.getsockname()[1]}"
             agent = self.start_agent({"policies": [POLICY], "listen": {"resp": address, "http": None}}, ready=False)
             self.assertNotEqual(agent.wait(), 0)
-            self.assertIn(address, agent.log())
+            why = self._lines(agent, "cannot_start")[0]["why"]
+            self.assertEqual(why, f"`listen.resp`: {address}: address already in use; stop what listens there, or set another address")
 
 
 if __name__ == "__main__":
