@@ -34,15 +34,15 @@ static bool has_target(const struct pool_event *e)
 static void say(struct pool_line *l, enum log_level level, const char *event, const char *message,
 		const struct pool_event *e, const char *endpoint, json_t *fields)
 {
+	bool has_why = e->kind == POOL_EVENT_COOLED || e->kind == POOL_EVENT_CAPPED;
 	char target[128];
 
 	snprintf(target, sizeof target, "%.*s", (int)e->target.len,
 		 e->target.len > 0 ? e->target.ptr : "");
 	log_event(level, event, message, LOG_TEXT_FIELD("pool", l->name),
-		  LOG_TEXT_FIELD("endpoint", endpoint), LOG_TEXT_FIELD("target", target),
-		  LOG_TEXT_FIELD("why", e->kind == POOL_EVENT_COOLED || e->kind == POOL_EVENT_CAPPED
-						? pool_outcome_names[e->why]
-						: ""),
+		  LOG_TEXT_FIELD_IF(endpoint[0] != '\0', "endpoint", endpoint),
+		  LOG_TEXT_FIELD_IF(has_target(e), "target", target),
+		  LOG_TEXT_FIELD_IF(has_why, "why", pool_outcome_names[e->why]),
 		  LOG_INT_FIELD("ms", e->kind == POOL_EVENT_ESCALATED ? 0 : ms_of(e->amount)));
 	if (fields != NULL && has_target(e))
 		set_target(fields, e->target);

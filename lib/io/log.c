@@ -1,6 +1,7 @@
 #include "io/log.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -116,7 +117,9 @@ static void write_json(struct buf *b, enum log_level level, const char *event, c
 	if (log_state.node[0] != '\0')
 		add_json_text(b, "node", log_state.node);
 	for (unsigned i = 0; i < n_fields; i++)
-		if (fields[i].kind == LOG_FIELD_INT)
+		if (fields[i].name == NULL)
+			continue;
+		else if (fields[i].kind == LOG_FIELD_INT)
 			add_json_int(b, fields[i].name, fields[i].number);
 		else if (fields[i].kind == LOG_FIELD_MEMBERS)
 			buf_printf(b, ",%s", fields[i].text);
@@ -144,6 +147,48 @@ static void add_coloured(struct buf *b, const char *colour, const char *text)
 		buf_add_text(b, "\033[0m");
 }
 
+static void add_text_name(struct buf *b, const char *name)
+{
+	buf_add_text(b, " ");
+	add_coloured(b, "\033[2m", name);
+	add_coloured(b, "\033[2m", "=");
+}
+
+/* Of the JSON value that is there. */
+static size_t json_value_len(const char *json)
+{
+	unsigned depth = 0;
+	bool quoted = false;
+	size_t i;
+
+	for (i = 0; json[i] != '\0' && (quoted || depth > 0 || json[i] != ','); i++) {
+		if (quoted && json[i] == '\\' && json[i + 1] != '\0')
+			i++;
+		else if (json[i] == '"')
+			quoted = !quoted;
+		else if (!quoted && strchr("{[", json[i]) != NULL)
+			depth++;
+		else if (!quoted && strchr("}]", json[i]) != NULL)
+			depth--;
+	}
+	return i;
+}
+
+/* The values stay JSON. */
+static void add_text_members(struct buf *b, const char *members)
+{
+	char name[64];
+	int len;
+
+	while (sscanf(members, "\"%63[^\"]\":%n", name, &len) == 1) {
+		members += len;
+		len = (int)json_value_len(members);
+		add_text_name(b, name);
+		buf_printf(b, "%.*s", len, members);
+		members += members[len] == ',' ? len + 1 : len;
+	}
+}
+
 static void write_text(struct buf *b, enum log_level level, const char *event, const char *message,
 		       const struct log_field *fields, unsigned n_fields)
 {
@@ -158,9 +203,13 @@ static void write_text(struct buf *b, enum log_level level, const char *event, c
 	add_coloured(b, "\033[2m", "  event=");
 	add_text_value(b, event);
 	for (unsigned i = 0; i < n_fields; i++) {
-		buf_add_text(b, " ");
-		add_coloured(b, "\033[2m", fields[i].name);
-		add_coloured(b, "\033[2m", "=");
+		if (fields[i].name == NULL)
+			continue;
+		if (fields[i].kind == LOG_FIELD_MEMBERS) {
+			add_text_members(b, fields[i].text);
+			continue;
+		}
+		add_text_name(b, fields[i].name);
 		if (fields[i].kind == LOG_FIELD_INT)
 			buf_add_int(b, fields[i].number);
 		else

@@ -22,11 +22,12 @@ enum {
  */
 void log_setup(enum log_format format, enum log_level least, const char *node);
 
-/* A field of a line. Borrowed for the call; `text` NULL is written as an empty string. */
+/* A field of a line. Borrowed for the call; `text` NULL is written as an empty string, one without a name not at all. */
 struct log_field {
 	const char *name;
 	enum { LOG_FIELD_TEXT, LOG_FIELD_INT, LOG_FIELD_MEMBERS } kind;
-	const char *text; /* LOG_FIELD_MEMBERS: members of a JSON object, without its braces */
+	/* LOG_FIELD_MEMBERS: members of a JSON object, without its braces and spaces; each stands under its own name. */
+	const char *text;
 	int64_t number;
 };
 #define LOG_TEXT_FIELD(name_, text_) \
@@ -36,6 +37,9 @@ struct log_field {
 
 #define LOG_MEMBERS_FIELD(name_, text_) \
 	((struct log_field){.name = (name_), .kind = LOG_FIELD_MEMBERS, .text = (text_)})
+/* Of a text that says nothing when it is empty. */
+#define LOG_TEXT_FIELD_IF(given_, name_, text_) \
+	((given_) ? LOG_TEXT_FIELD(name_, text_) : (struct log_field){0})
 
 /* A call site's budget; static and zero at first, one a site. */
 struct log_site {

@@ -208,11 +208,40 @@ Test(log, text_for_people)
 	log_setup(LOG_TEXT, LOG_INFO, "node");
 	log_event(LOG_ERROR, "bad", "it's bad\033[2J", LOG_TEXT_FIELD("why", "two words"),
 		  LOG_TEXT_FIELD("file", "/a/b"), LOG_TEXT_FIELD("none", NULL),
+		  LOG_TEXT_FIELD_IF(false, "left_out", "x"), LOG_TEXT_FIELD_IF(true, "given", "x"),
 		  LOG_INT_FIELD("n", 3));
 	const char *line = read_captured();
 
 	cr_assert_not_null(strstr(line, " ERROR it's bad\\u001b[2J  event=bad why=\"two words\" "
-					"file=/a/b none=\"\" n=3\n"),
+					"file=/a/b none=\"\" given=x n=3\n"),
 			   "%s", line);
 	cr_assert_null(strchr(line, '\033'), "colours in a file");
+}
+
+static const char members[] = "\"pool\":\"a,b\\\"}\",\"share\":{\"x\":[1,2],\"y\":0},\"n\":null";
+
+Test(log, members_in_text)
+{
+	log_setup(LOG_TEXT, LOG_INFO, NULL);
+	log_event(LOG_INFO, "numbers", "numbers", LOG_MEMBERS_FIELD("numbers", members),
+		  LOG_INT_FIELD("code", 1));
+	const char *line = read_captured();
+
+	cr_assert_not_null(strstr(line,
+				  " event=numbers pool=\"a,b\\\"}\" share={\"x\":[1,2],\"y\":0} "
+				  "n=null code=1\n"),
+			   "%s", line);
+}
+
+Test(log, members_in_json)
+{
+	log_setup(LOG_JSON, LOG_INFO, NULL);
+	log_event(LOG_INFO, "numbers", "numbers", LOG_MEMBERS_FIELD("numbers", members),
+		  LOG_TEXT_FIELD_IF(false, "left_out", "x"));
+	json_t *json = only_line();
+
+	expect_member(json, "pool", "a,b\"}");
+	cr_assert_eq(json_object_size(json_object_get(json, "share")), 2);
+	cr_assert_eq(json_object_size(json), 4 + 3);
+	json_decref(json);
 }
