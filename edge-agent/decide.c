@@ -760,7 +760,8 @@ void decide(struct engine *e, struct request *r)
 	else if ((error = feedback_check(s, &message)) != REQUEST_NO_ERROR)
 		fail(s, error, message);
 	else if (r->kind == REQUEST_REFUND && !open_receipt(s))
-		fail(s, REQUEST_MALFORMED, "not a receipt: give what RECEIPT returned");
+		fail(s, REQUEST_MALFORMED,
+		     "not a receipt: give what RECEIPT (\"receipt\": true) returned");
 	else if (r->kind == REQUEST_THROTTLE && !make_throttle_limit(s))
 		fail(s, REQUEST_RANGE,
 		     "max_burst + 1 times period divided by count must be at most 100 years");

@@ -72,6 +72,10 @@ static void answer(struct http_call *c, const struct change *ch)
 		call_answer(c, is_put(ch) ? 200 : 204, is_put(ch) ? "application/json" : NULL);
 		return;
 	case KOVA_ENOTFOUND:
+		if (ch->kind == DELETE_POLICY) {
+			call_no_policy(c, ch->name);
+			return;
+		}
 		call_problem(c, 404, why[0] != '\0' ? why : "there is nothing of that name");
 		return;
 	case KOVA_ECONFIG:

@@ -150,24 +150,40 @@ static void answer_success(struct http_call *c, const struct answer *a)
 	}
 }
 
-static unsigned error_status(enum request_error error)
-{
-	switch (error) {
-	case REQUEST_NO_POLICY:
-		return 404;
-	case REQUEST_UNAVAILABLE:
-		return 503;
-	default:
-		return 400;
-	}
-}
-
 static void problem_unavailable(struct http_call *c, const char *detail)
 {
 	buf_add_slice(call_fields(c), SLICE("Retry-After: "));
 	buf_add_uint(call_fields(c), RETRY_OVERLOAD_S);
 	buf_add_slice(call_fields(c), SLICE("\r\n"));
 	call_problem(c, 503, detail);
+}
+
+/* Of several pairs, the first that names none. */
+static void problem_no_policy(struct http_call *c, const struct request *r)
+{
+	const struct catalogue *catalogue = control_catalogue(call_agent(c)->control);
+
+	for (unsigned i = 0; i < r->n_pairs; i++)
+		if (catalogue_policy(catalogue, r->pairs[i].policy) == NULL) {
+			call_no_policy(c, r->pairs[i].policy);
+			return;
+		}
+	call_problem(c, 404, r->answer.message); /* it has just come */
+}
+
+static void answer_error(struct http_call *c, const struct request *r)
+{
+	switch (r->answer.error) {
+	case REQUEST_NO_POLICY:
+		problem_no_policy(c, r);
+		return;
+	case REQUEST_UNAVAILABLE:
+		problem_unavailable(c, r->answer.message);
+		return;
+	default:
+		call_problem(c, 400, r->answer.message);
+		return;
+	}
 }
 
 static void on_done(struct request *r)
@@ -178,10 +194,8 @@ static void on_done(struct request *r)
 	ops_observe(&call_agent(c)->ops, OPS_HTTP, c->begun_us);
 	if (r->answer.error == REQUEST_NO_ERROR)
 		answer_success(c, &r->answer);
-	else if (r->answer.error == REQUEST_UNAVAILABLE)
-		problem_unavailable(c, r->answer.message);
 	else
-		call_problem(c, error_status(r->answer.error), r->answer.message);
+		answer_error(c, r);
 	request_free(r); /* its answer's slices were read until here */
 }
 

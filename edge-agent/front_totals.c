@@ -194,7 +194,7 @@ void handle_usage(struct http_call *c, const struct http_request *r)
 	if (!call_key_fits(c, p[1].value))
 		return;
 	if (catalogue_policy(control_catalogue(call_agent(c)->control), p[0].value) == NULL) {
-		call_problem(c, 404, "there is no policy of that name");
+		call_no_policy(c, p[0].value);
 		return;
 	}
 	usage_begin(c, p[0].value, p[1].value);

@@ -81,6 +81,12 @@ void call_problemf(struct http_call *c, unsigned status, const char *format, ...
 	call_problem(c, status, detail);
 }
 
+void call_no_policy(struct http_call *c, struct slice name)
+{
+	call_problemf(c, 404, "there is no policy `%.*s`; GET /v1/policies lists them",
+		      (int)name.len, name.ptr);
+}
+
 /* ---- errands ---- */
 
 void call_errand_begin(struct call_errand *e, struct http_call *c)

@@ -86,6 +86,8 @@ void call_answer_json(struct http_call *c, unsigned status, json_t *value);
 void call_problem(struct http_call *c, unsigned status, const char *detail);
 void call_problemf(struct http_call *c, unsigned status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+/* 404: what was asked for names no policy. */
+void call_no_policy(struct http_call *c, struct slice name);
 
 /* The call is answered when the errand is back; until then it may be abandoned. */
 void call_errand_begin(struct call_errand *e, struct http_call *c);

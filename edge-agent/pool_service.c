@@ -508,7 +508,7 @@ static void ask_next(struct pool_request *r, const struct pool_def *def)
 	uint64_t left_ms;
 
 	if (missing_policy(r, def, name) != NULL) {
-		pool_request_fail(r, POOL_NO_POLICY, "no policy '%s'", name);
+		pool_request_fail(r, POOL_NO_POLICY, "there is no policy `%s`", name);
 		return;
 	}
 	/* The loop's own time is that of its last turn: a wait by it could end too early. */

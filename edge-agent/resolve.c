@@ -90,14 +90,16 @@ static const char *wrong_kind(const struct policy *p, enum request_kind kind)
 	switch (kind) {
 	case REQUEST_TAKE:
 		if (last->limit.algorithm == ALGORITHM_CONCURRENCY)
-			return "this policy limits concurrency: use ACQUIRE and RELEASE";
+			return "this policy limits concurrency: use ACQUIRE and RELEASE "
+			       "(/v1/acquire, /v1/release)";
 		return NULL;
 	case REQUEST_ACQUIRE:
 	case REQUEST_RELEASE:
 	case REQUEST_RENEW:
 		if (!holds_permits(last))
-			return "this policy has no permits: ACQUIRE, RELEASE and RENEW need a "
-			       "concurrency policy or a plan";
+			return "this policy has no permits: ACQUIRE, RELEASE and RENEW "
+			       "(/v1/acquire, "
+			       "…) need a concurrency policy or a plan";
 		return NULL;
 	default:
 		return NULL;

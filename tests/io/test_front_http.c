@@ -310,7 +310,7 @@ Test(front_http, refund)
 Test(front_http, errors_of_the_engine)
 {
 	ask("POST", "/v1/take", "{\"policy\":\"missing\",\"key\":\"k\"}");
-	expect_problem(404, "the engine says so");
+	expect_problem(404, "there is no policy `missing`; GET /v1/policies lists them");
 	ask("POST", "/v1/take", "{\"policy\":\"range\",\"key\":\"k\"}");
 	expect_problem(400, "the engine says so");
 	ask("POST", "/v1/release", "{\"policy\":\"down\",\"key\":\"k\",\"permit\":\"x\"}");
