@@ -93,6 +93,33 @@ struct redis_member {
 	bool required;  /* in those modes */
 };
 
+/* The text of `mode` that a member which is unfit for the default asks for. */
+static const char *mode_to_add(unsigned modes)
+{
+	switch (modes) {
+	case 1u << REDIS_STANDALONE:
+		return "`\"mode\": \"standalone\"`";
+	case 1u << REDIS_SENTINEL:
+		return "`\"mode\": \"sentinel\"`";
+	case 1u << REDIS_CLUSTER:
+		return "`\"mode\": \"cluster\"`";
+	default:
+		return "`\"mode\": \"standalone\"` (or sentinel, cluster)";
+	}
+}
+
+static void member_is_unfit(struct conf_reader *r, const struct conf_path *path,
+			    const struct redis_fields *f, const struct redis_member *m)
+{
+	if (f->mode == REDIS_EMBEDDED)
+		conf_fail(r, path, m->name, CONF_AT_KEY,
+			  "`%s` does not go with mode `embedded`, the default: set %s", m->name,
+			  mode_to_add(m->modes));
+	else
+		conf_fail(r, path, m->name, CONF_AT_KEY, "`%s` does not go with mode `%s`", m->name,
+			  redis_mode_names[f->mode]);
+}
+
 static void members_check(struct conf_reader *r, const struct conf_path *path,
 			  const struct redis_fields *f)
 {
@@ -115,8 +142,7 @@ static void members_check(struct conf_reader *r, const struct conf_path *path,
 		bool fits = (m->modes & 1u << f->mode) != 0;
 
 		if (m->given && !fits)
-			conf_fail(r, path, m->name, CONF_AT_KEY, "`%s` does not go with mode `%s`",
-				  m->name, redis_mode_names[f->mode]);
+			member_is_unfit(r, path, f, m);
 		else if (!m->given && fits && m->required)
 			conf_fail(r, path, NULL, CONF_AT_VALUE,
 				  "`%s` is missing: mode `%s` needs it", m->name,
