@@ -21,7 +21,7 @@ static const char help[] =
 	"\n"
 	"SIGHUP reloads the policies of FILE; SIGTERM and SIGINT commit what was read and\n"
 	"end. Without `http` it answers HTTP on 127.0.0.1:7422. Every option of FILE:\n"
-	"man kova-coordinator, docs/coordinator.md.\n";
+	"docs/coordinator.md, installed in share/doc/kova.\n";
 
 static int check(const char *file)
 {

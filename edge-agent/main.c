@@ -22,7 +22,8 @@ static const char help[] =
 	"SIGHUP reloads FILE and the tokens; SIGTERM and SIGINT answer what is in progress\n"
 	"and end. Without `listen` it answers RESP on localhost:7411, HTTP on\n"
 	"localhost:7412 and gRPC on localhost:7413; without `redis` it runs a private\n"
-	"redis-server. Every option of FILE: man kova-agent, docs/configuration.md.\n";
+	"redis-server. Every option of FILE: docs/configuration.md, installed in\n"
+	"share/doc/kova.\n";
 
 static int check(const char *file)
 {

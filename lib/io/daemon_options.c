@@ -77,7 +77,8 @@ int daemon_options_parse(const struct daemon_program *p, int argc, char **argv,
 		case 'V':
 			printf("%s %s\n", p->name, KOVA_VERSION);
 			return EXIT_SUCCESS;
-		default:
+		default: /* getopt_long() has said what is wrong */
+			fprintf(stderr, "Try '%s --help'.\n", p->name);
 			return EXIT_USAGE;
 		}
 	}

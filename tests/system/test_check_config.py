@@ -92,6 +92,7 @@ class CheckConfig(harness.Case):
         result = self.run_agent("--cofnig", "x")
         self.assertNotIn(result.returncode, (0, -6, -11))
         self.assertIn("cofnig", result.stderr)
+        self.assertIn("Try 'kova-agent --help'", result.stderr)
 
 
 if __name__ == "__main__":
