@@ -516,10 +516,11 @@ kova_status control_with_name(const char *what, const json_t *policy, struct sli
 	if (own != NULL && (said.ptr == NULL || !slice_equal(said, name)))
 		return control_fail(e, KOVA_ECONFIG,
 				    "`name` must be the name in the address, or be left out");
-	/* The cast: jansson only reads it, but does not say so. */
-	json_t *named = json_copy((json_t *)(uintptr_t)policy);
+	/* json_copy() would leave out what it has no memory for. The cast: jansson only reads it, but does not say so. */
+	json_t *named = json_object();
 
-	if (json_object_set_new(named, "name", json_stringn(name.ptr, name.len)) != 0) {
+	if (json_object_update(named, (json_t *)(uintptr_t)policy) != 0 ||
+	    json_object_set_new(named, "name", json_stringn(name.ptr, name.len)) != 0) {
 		json_decref(named);
 		return control_fail_memory(e);
 	}

@@ -139,12 +139,12 @@ static kova_status merge_endpoint(json_t *pool, size_t i, bool is_key, const jso
 {
 	json_t *list = json_object_get(pool, "endpoints"), *was = json_array_get(list, i);
 	json_t *now = json_is_string(was) ? json_pack("{s:O}", is_key ? "key" : "url", was)
-					  : json_copy(was);
+					  : json_incref(was);
+	bool done = json_object_update(now, (json_t *)(uintptr_t)change) == 0 &&
+		    json_array_set(list, i, now) == 0;
 
-	if (now == NULL || json_object_update(now, (json_t *)(uintptr_t)change) != 0 ||
-	    json_array_set_new(list, i, now) != 0)
-		return KOVA_ENOMEM;
-	return KOVA_OK;
+	json_decref(now);
+	return done ? KOVA_OK : KOVA_ENOMEM;
 }
 
 static kova_status check_change(const json_t *change, struct control_error *e)
@@ -177,9 +177,8 @@ kova_status control_patch_endpoint(struct control *c, struct slice pool, struct 
 
 	if (status != KOVA_OK)
 		return status;
-	json_t *shared = pool_json(c, pool), *json = json_deep_copy(shared);
+	json_t *json = pool_json(c, pool);
 
-	json_decref(shared);
 	if (json == NULL)
 		return control_fail_memory(ret_error);
 	status = merge_endpoint(json, endpoint_index(json, m), def->rule.kind == POOL_KEY, change);

@@ -143,6 +143,10 @@ static void read_endpoint(struct compiler *c, size_t index, const json_t *value)
 		json_decref(empty);
 		return;
 	}
+	if (empty == NULL) {
+		c->no_memory = true;
+		return;
+	}
 	conf_read(c->r, &at, is_text ? empty : value, &pool_endpoint_table, &f);
 	json_decref(empty);
 	if (is_text && c->def->rule.kind == POOL_KEY)
@@ -284,6 +288,7 @@ static void read_endpoints(struct compiler *c, const json_t *list)
 	c->reading = calloc(n + 1, sizeof *c->reading);
 	if (c->def->members == NULL || c->reading == NULL) {
 		c->no_memory = true;
+		free(c->reading);
 		return;
 	}
 	for (size_t i = 0; i < n && !c->no_memory; i++)

@@ -75,9 +75,10 @@ json_t *pool_def_expand(struct conf_copier *c, const struct conf_path *path, con
 
 /*
  * `list` as the endpoints of a pool that has the endpoints `was` (both JSON): of an address that stays, what `was` says and `list` does
- * not is kept. `is_key`: the pool's kind. A new reference; NULL: out of memory. Checks nothing: pool_def_read() does.
+ * not is kept. `is_key`: the pool's kind. A new reference, to values of both: `was` is changed. NULL: out of memory. Checks nothing:
+ * pool_def_read() does.
  */
-json_t *pool_endpoints_merge(const json_t *was, const json_t *list, bool is_key);
+json_t *pool_endpoints_merge(json_t *was, const json_t *list, bool is_key);
 
 /* `value` without its addresses and keys, for those who may know that a pool changed; a new reference; NULL: out of memory. */
 json_t *pool_def_redacted(const json_t *value);

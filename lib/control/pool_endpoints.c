@@ -7,7 +7,7 @@
 struct known {
 	struct buf identity; /* empty: it has no address */
 	uint64_t hash;       /* of the identity */
-	const json_t *endpoint;
+	json_t *endpoint;
 	size_t index; /* in the list */
 };
 
@@ -41,7 +41,7 @@ static uint64_t hash_of(const struct buf *identity)
 }
 
 /* The first of this identity; NULL: there is none. */
-static const json_t *find(const struct known *known, size_t n, const struct buf *identity)
+static json_t *find(const struct known *known, size_t n, const struct buf *identity)
 {
 	uint64_t hash = hash_of(identity);
 	size_t from = 0, to = n;
@@ -60,18 +60,14 @@ static const json_t *find(const struct known *known, size_t n, const struct buf 
 	return NULL;
 }
 
-/* A new reference to `endpoint` with what `was` says beside it; NULL: out of memory. */
-static json_t *with(const json_t *was, json_t *endpoint)
+/* A new reference to `endpoint`, or to `was` with what that says; NULL: out of memory. */
+static json_t *with(json_t *was, json_t *endpoint)
 {
 	if (was == NULL || (!json_is_object(was) && json_is_object(endpoint)))
 		return json_incref(endpoint);
-	json_t *both = json_deep_copy(was);
-
-	if (json_is_object(endpoint) && json_object_update(both, endpoint) != 0) {
-		json_decref(both);
+	if (json_is_object(endpoint) && json_object_update(was, endpoint) != 0)
 		return NULL;
-	}
-	return both;
+	return json_incref(was);
 }
 
 static json_t *merge(const struct known *known, size_t n, const json_t *list, bool is_key)
@@ -84,7 +80,7 @@ static json_t *merge(const struct known *known, size_t n, const json_t *list, bo
 		struct buf identity = {0};
 
 		identify(endpoint, is_key, &identity);
-		const json_t *was = identity.len > 0 ? find(known, n, &identity) : NULL;
+		json_t *was = identity.len > 0 ? find(known, n, &identity) : NULL;
 
 		failed |= buf_failed(&identity) ||
 			  json_array_append_new(merged, with(was, endpoint)) != 0;
@@ -96,7 +92,7 @@ static json_t *merge(const struct known *known, size_t n, const json_t *list, bo
 	return NULL;
 }
 
-json_t *pool_endpoints_merge(const json_t *was, const json_t *list, bool is_key)
+json_t *pool_endpoints_merge(json_t *was, const json_t *list, bool is_key)
 {
 	size_t n = json_array_size(was);
 	struct known *known = calloc(n + 1, sizeof *known);

@@ -33,7 +33,7 @@ static const char *step = "";
 static long nth;
 static char directory[] = "/tmp/kova-memory-XXXXXX", path[64];
 static struct control *control;
-static json_t *before, *after, *none, *one, *override;
+static json_t *before, *after, *none, *one, *override, *pool, *endpoints, *patch;
 static struct control_error error;
 
 static kova_status load(void)
@@ -89,6 +89,31 @@ static kova_status put_override(void)
 static kova_status delete (void)
 {
 	return control_delete_policy(control, SLICE("b"), "local", &error);
+}
+
+static kova_status put_pool(void)
+{
+	return control_put_pool(control, SLICE("p"), pool, "local", &error);
+}
+
+static kova_status put_endpoints(void)
+{
+	return control_put_endpoints(control, SLICE("p"), endpoints, "local", &error);
+}
+
+static kova_status patch_endpoint(void)
+{
+	return control_patch_endpoint(control, SLICE("p"), SLICE("b"), patch, "local", &error);
+}
+
+/* Nothing that was said of the endpoint that stays is lost. */
+static void check_endpoints(unsigned weight)
+{
+	const struct pool_def *def = catalogue_pool(control_catalogue(control), SLICE("p"));
+	const struct pool_member *m = pool_def_member(def, SLICE("b"));
+
+	CHECK(def->n_members == 2 && def->rule.window == 7);
+	CHECK(m != NULL && m->weight == weight && m->tier == 2 && m->off);
 }
 
 static kova_status reload(void)
@@ -157,6 +182,13 @@ int main(void)
 	none = json_array();
 	one = json_loads("{\"limit\":3,\"per\":\"1s\"}", 0, NULL);
 	override = json_loads("{\"policy\":\"a\",\"key\":\"k\",\"banned\":true}", 0, NULL);
+	pool = json_loads(
+		"{\"window\":7,\"endpoints\":[\"http://h:1\",{\"id\":\"b\",\"url\":\"http://"
+		"h:2\",\"weight\":3,\"tier\":2,\"state\":\"disabled\"}]}",
+		0, NULL);
+	endpoints =
+		json_loads("{\"endpoints\":[{\"url\":\"http://h:2\"},\"http://h:3\"]}", 0, NULL);
+	patch = json_loads("{\"weight\":5}", 0, NULL);
 	/* What is kept for the process's life is made first: counters of policies. */
 	CHECK(load() == KOVA_OK);
 	control_free(control_new(directory, "node-1", (struct control_lacks){0},
@@ -175,6 +207,11 @@ int main(void)
 	each_allocation("put override", put_override);
 	each_allocation("delete", delete);
 	CHECK(limit_of("b") == -1);
+	each_allocation("put pool", put_pool);
+	each_allocation("put endpoints", put_endpoints);
+	check_endpoints(3);
+	each_allocation("patch endpoint", patch_endpoint);
+	check_endpoints(5);
 	each_allocation("reload", reload);
 	CHECK(limit_of("a") == 5 && limit_of("c") == 1);
 	control_free(control);
