@@ -94,25 +94,74 @@ static bool check_connect(struct doctor *d)
 		found(d, FINE, "RESP", text, NULL);
 		return true;
 	}
+	if (status == KOVA_EAUTH) {
+		snprintf(text, sizeof text, "the agent at %s does not know this token",
+			 session_agent_text(s));
+		found(d, PROBLEM, "token", text, "See its auth.tokens_file.");
+		return false;
+	}
 	snprintf(text, sizeof text, "%s: %s", session_agent_text(s), error.text);
-	if (status == KOVA_EAUTH)
-		found(d, PROBLEM, "token", text,
-		      "The agent does not know this token: see its auth.tokens_file.");
-	else
-		found(d, LOST, "RESP", text, lost_advice(s, status));
+	found(d, LOST, "RESP", text, lost_advice(s, status));
 	return false;
 }
 
 /* One command; its reply, NULL with *ret_error. */
-static redisReply *ask(struct doctor *d, const char *command, kova_status *ret_status,
+static redisReply *ask(struct agent_resp *agent, const char *command, kova_status *ret_status,
 		       struct agent_error *ret_error)
 {
 	struct resp_words words = {0};
 	redisReply *reply = NULL;
 
 	resp_words_add(&words, command);
-	*ret_status = agent_resp_call(d->s->resp, &words, RESP_TIMEOUT_MS, &reply, ret_error);
+	*ret_status = agent_resp_call(agent, &words, RESP_TIMEOUT_MS, &reply, ret_error);
 	return *ret_status == KOVA_OK ? reply : NULL;
+}
+
+/* Whether the agent turns away who has none. */
+static bool token_is_needed(const struct session *s)
+{
+	struct agent_error error;
+	struct agent_resp *bare = NULL;
+	redisReply *info = NULL;
+	kova_status status = agent_resp_open(&s->address, NULL, &bare, &error);
+
+	if (status == KOVA_OK)
+		info = ask(bare, "INFO", &status, &error);
+	agent_resp_close(bare);
+	if (info != NULL)
+		freeReplyObject(info);
+	return status == KOVA_EAUTH;
+}
+
+/* Asks for a policy that hardly is there: the scope is looked at first. */
+static void check_scope(struct doctor *d)
+{
+	struct resp_words words = {0};
+	struct agent_error error;
+	redisReply *reply;
+
+	resp_words_add(&words, "KOVA.PEEK");
+	resp_words_add(&words, "kovactl-doctor");
+	resp_words_add(&words, "kovactl-doctor");
+	kova_status status = agent_resp_call(d->s->resp, &words, RESP_TIMEOUT_MS, &reply, &error);
+
+	if (status == KOVA_OK)
+		freeReplyObject(reply);
+	if (status == KOVA_EAUTH)
+		found(d, NOTE, "check", "not permitted with this token",
+		      "take, peek, wait and pool next need a token with the scope check.");
+}
+
+static void check_token(struct doctor *d)
+{
+	if (d->s->token == NULL) {
+		found(d, FINE, "token", "none given, none needed", NULL);
+	} else if (!token_is_needed(d->s)) {
+		found(d, FINE, "token", "given, but none is needed", NULL);
+	} else {
+		found(d, FINE, "token", "accepted", NULL);
+		check_scope(d);
+	}
 }
 
 static bool check_info(struct doctor *d)
@@ -120,7 +169,7 @@ static bool check_info(struct doctor *d)
 	struct agent_error error = {"out of memory"};
 	kova_status status;
 
-	d->info = ask(d, "INFO", &status, &error);
+	d->info = ask(d->s->resp, "INFO", &status, &error);
 	if (d->info != NULL && d->info->type != REDIS_REPLY_STRING &&
 	    d->info->type != REDIS_REPLY_VERB) {
 		found(d, PROBLEM, "token",
@@ -129,20 +178,14 @@ static bool check_info(struct doctor *d)
 		return false;
 	}
 	if (d->info != NULL) {
-		found(d, FINE, "token",
-		      d->s->token != NULL ? "accepted, or none is needed"
-					  : "none given, none needed",
-		      NULL);
+		check_token(d);
 		return true;
 	}
 	if (status != KOVA_EAUTH)
 		found(d, LOST, "RESP", error.text, lost_advice(d->s, status));
 	else
 		found(d, PROBLEM, "token", error.text,
-		      d->s->token == NULL
-			      ? "This agent wants a token: --token-file FILE or KOVA_TOKEN."
-			      : "The token lacks the scope check: see the agent's "
-				"auth.tokens_file.");
+		      "This agent wants a token: --token-file FILE or KOVA_TOKEN.");
 	return false;
 }
 
@@ -206,7 +249,7 @@ static void check_ping(struct doctor *d)
 	for (size_t i = 0; i < PINGS; i++) {
 		uint64_t begun_us = now_monotonic_us();
 		kova_status status;
-		redisReply *reply = ask(d, "PING", &status, &error);
+		redisReply *reply = ask(d->s->resp, "PING", &status, &error);
 
 		if (reply == NULL) {
 			found(d, LOST, "PING", error.text, "The agent went away in between.");
@@ -376,6 +419,62 @@ static void check_policies(struct doctor *d)
 	http_answer_release(&answer);
 }
 
+/* False: it can't give an endpoint now, or nobody knows; that was found. */
+static bool check_pool(struct doctor *d, const char *name)
+{
+	struct buf target = {0};
+	struct http_answer answer;
+	char text[160];
+
+	buf_add_text(&target, "/v1/pools/");
+	http_encode(&target, name);
+	buf_add(&target, "", 1);
+	bool asked = !buf_failed(&target) && http_get(d, target.ptr, &answer);
+
+	buf_release(&target);
+	if (!asked)
+		return false;
+	json_t *body = answer_json(&answer);
+	const char *paused = json_string_value(json_object_get(body, "paused"));
+
+	if (answer.code != 200)
+		snprintf(text, sizeof text, "%s can't be looked at: HTTP status %ld", name,
+			 answer.code);
+	else
+		snprintf(text, sizeof text, "%s is paused: %s", name, paused != NULL ? paused : "");
+	bool fine = answer.code == 200 && paused == NULL;
+
+	if (!fine && paused != NULL && strcmp(paused, "empty") == 0)
+		found(d, NOTE, "pool", text,
+		      "It has no endpoint that is enabled and of weight > 0: kovactl pool import, "
+		      "enable.");
+	else if (!fine)
+		found(d, NOTE, "pool", text, "kovactl pool show says more.");
+	json_decref(body);
+	http_answer_release(&answer);
+	return fine;
+}
+
+static void check_pools(struct doctor *d)
+{
+	struct http_answer answer;
+	char text[96];
+	const json_t *name;
+	size_t i, fine = 0;
+
+	if (!http_get(d, "/v1/pools", &answer))
+		return;
+	json_t *body = answer_json(&answer), *pools = json_object_get(body, "pools");
+
+	json_array_foreach(pools, i, name)
+		fine += !d->lost && check_pool(d, json_string_value(name));
+	snprintf(text, sizeof text, "%zu, none paused", fine);
+	if (fine > 0 && fine == json_array_size(pools))
+		found(d, FINE, "pools", text, NULL);
+	json_decref(body);
+	http_answer_release(&answer);
+}
+
 /* ---- the whole ---- */
 
 static void examine(struct doctor *d)
@@ -389,6 +488,7 @@ static void examine(struct doctor *d)
 	check_http_latency(d);
 	check_ready(d);
 	check_policies(d);
+	check_pools(d);
 }
 
 static int conclude(struct doctor *d)
@@ -434,7 +534,7 @@ const struct command command_doctor = {
 	.summary = "Check the agent from here and say what to do",
 	.usage = "",
 	.details = "Reachability by RESP and HTTP, token, versions, round trips, clock, Redis, "
-		   "policies.\n"
+		   "policies,\npools.\n"
 		   "Exit status: 0 it works, 1 a problem was found, 3 not reachable.",
 	.run = run,
 };

@@ -48,25 +48,36 @@ static const char *text_of(const json_t *item, const char *field)
 	return text != NULL ? text : "";
 }
 
+static bool is_over(const json_t *item)
+{
+	int64_t until_ms;
+
+	return rfc3339_parse(slice_of(text_of(item, "until")), &until_ms) &&
+	       until_ms <= now_wall_ms();
+}
+
 /* ---- list ---- */
 
 static void add_row(struct table *t, const json_t *item)
 {
 	const char *prefix = json_string_value(json_object_get(item, "prefix"));
-	struct buf key = {0}, limit = {0};
+	struct buf key = {0}, limit = {0}, until = {0};
 
 	buf_printf(&key, "%s%s", prefix != NULL ? prefix : text_of(item, "key"),
 		   prefix != NULL ? "*" : "");
 	buf_add(&key, "", 1);
 	limit_text(&limit, item);
 	buf_add(&limit, "", 1);
+	buf_printf(&until, "%s%s", text_of(item, "until"), is_over(item) ? " (over)" : "");
+	buf_add(&until, "", 1);
 	table_cell(t, text_of(item, "policy"));
 	table_cell(t, buf_failed(&key) ? "" : key.ptr);
 	table_cell(t, buf_failed(&limit) ? "" : limit.ptr);
-	table_cell(t, text_of(item, "until"));
+	table_cell(t, buf_failed(&until) ? "" : until.ptr);
 	table_cell(t, text_of(item, "who"));
 	buf_release(&key);
 	buf_release(&limit);
+	buf_release(&until);
 }
 
 static void keep_policy(json_t *items, const char *policy)
@@ -111,8 +122,9 @@ static bool check_set(struct arguments *a, const struct change *c)
 	int kinds = c->unlimited + c->banned + c->has_limit;
 
 	if (kinds > 1 || (kinds == 0 && !c->has_weight))
-		arguments_error(a, "override set needs one of --limit N --per DURATION, "
-				   "--unlimited or --banned, or --weight N");
+		arguments_error(a,
+				"override set needs one of --limit N, --unlimited or --banned, or "
+				"--weight N");
 	else if (c->has_weight && (c->unlimited || c->banned))
 		arguments_error(a, "--weight goes with --limit, or by itself");
 	else if (!c->has_limit && (c->has_per || c->has_burst))
@@ -183,8 +195,9 @@ static int set(struct session *s, struct arguments *a, const struct change *c)
 		output_text(stdout, c->words[1]);
 		putchar(' ');
 		output_text(stdout, c->words[2]);
-		printf("%s: %s%s%s\n", c->prefix ? "*" : "", buf_failed(&limit) ? "" : limit.ptr,
-		       c->until != NULL ? ", until " : "", c->until != NULL ? c->until : "");
+		printf("%s: %s%s%s%s\n", c->prefix ? "*" : "", buf_failed(&limit) ? "" : limit.ptr,
+		       c->until != NULL ? ", until " : "", c->until != NULL ? c->until : "",
+		       is_over(body) ? ", which is over already" : "");
 		buf_release(&limit);
 	}
 	json_decref(body);
@@ -296,7 +309,7 @@ static int run(struct session *s, struct arguments *a)
 
 static const struct option_spec options[] = {
 	{'l', "limit", "N", "set: another limit, 0 to 1000000000"},
-	{'p', "per", "DURATION", "set: per what time, as 1s (a policy of permits has none)"},
+	{'p', "per", "DURATION", "set: per what time, as 1s (else the policy's)"},
 	{'b', "burst", "N", "set: how much at once (else 2 x the limit per second)"},
 	{'w', "weight", "N",
 	 "set: its part of the level above, 1 to 1000000 (a level with weights)"},
@@ -312,9 +325,9 @@ const struct command command_override = {
 	.name = "override",
 	.summary = "List, set or delete other limits for single keys",
 	.usage = "[list [POLICY]]\n"
-		 "set POLICY KEY --limit N --per DURATION [--burst N] [--weight N] [--prefix]\n"
-		 "set POLICY KEY --weight N [--prefix]\n"
-		 "set POLICY KEY --unlimited|--banned [--prefix] [--for DURATION]\n"
+		 "set POLICY KEY --limit N [--per DURATION] [--burst N] [--weight N] [...]\n"
+		 "set POLICY KEY --weight N|--unlimited|--banned [...]\n"
+		 "set ... [--prefix] [--until TIME|--for DURATION]\n"
 		 "delete POLICY KEY [--prefix]",
 	.details = "The exact key wins over the longest prefix, that over the policy. Needs a "
 		   "token with the\n"

@@ -30,7 +30,11 @@ static int run(struct session *s, struct arguments *a)
 		return status;
 	if (s->json)
 		return output_json(body);
-	for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
+	bool known = json_is_string(json_object_get(body, "since"));
+
+	if (!known)
+		puts("this agent has not seen this key");
+	for (size_t i = 0; known && i < sizeof fields / sizeof fields[0]; i++)
 		line(fields[i], json_object_get(body, fields[i]));
 	json_decref(body);
 	return EXIT_ALLOWED;

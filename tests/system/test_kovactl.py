@@ -223,6 +223,8 @@ class WithAgent(Kovactl):
         _, err = self.kovactl("take", "nothing", "k", expect=USAGE)
         self.assertIn("NOPOLICY", err)
         self.assertIn("kovactl policies", err)
+        for words in (("next", "nothing"), ("show", "nothing"), ("enable", "nothing", "e"), ("disable", "nothing", "e")):
+            self.assertIn("kovactl pool shows", self.kovactl("pool", *words, expect=USAGE)[1])
 
     def test_wait_runs_the_command_once_it_may(self):
         self.kovactl("take", "captcha-submit", "k", "--cost", "20")
@@ -343,6 +345,13 @@ class WithAgent(Kovactl):
         self.assertEqual(self.json("peek", "captcha-submit", "bad/one")["reason"], "ok")
         self.assertIn("UTF-8", self.kovactl("override", "set", "api", b"\xff", "--banned", expect=USAGE)[1])
         self.kovactl("override", "set", "api", "k", "--banned", "--until", "tomorrow", expect=USAGE)
+        self.kovactl("override", "set", "captcha-submit", "k", "--limit", "30")
+        self.assertEqual(self.json("peek", "captcha-submit", "k")["limit"], 60)
+        for until, over in (("2020-01-01T00:00:00Z", True), ("2098-01-01T00:00:00Z", False)):
+            out, _ = self.kovactl("override", "set", "slow", "k", "--banned", "--until", until)
+            self.assertEqual(out, f"slow k: banned, until {until}{', which is over already' if over else ''}\n")
+            self.assertEqual(f"{until[:4]}-01-01T00:00:00Z (over)" in self.kovactl("override", "list", "slow")[0], over)
+            self.kovactl("peek", "slow", "k", expect=ALLOWED if over else REFUSED)
 
     def test_usage(self):
         self.kovactl("take", "slow", "k", "--cost", "2")
@@ -350,6 +359,8 @@ class WithAgent(Kovactl):
         usage = self.json("usage", "slow", "k")
         self.assertEqual((usage["admitted"], usage["refused"]), (2, 1))
         self.assertRegex(self.kovactl("usage", "slow", "k")[0], r"^admitted +2\nrefused +1\nwaited +0\nsince ")
+        self.assertEqual(self.kovactl("usage", "slow", "other")[0], "this agent has not seen this key\n")
+        self.assertIsNone(self.json("usage", "slow", "other")["since"])
 
     def test_pools(self):
         path = os.path.join(self.directory, "exits.txt")
@@ -455,10 +466,23 @@ class WithAgent(Kovactl):
     def test_doctor(self):
         out, _ = self.kovactl("doctor")
         self.assertIn("All is well", out)
+        self.assertIn("given, but none is needed", self.kovactl("doctor", env={"KOVA_TOKEN": "any"})[0])
         self.assertTrue(self.json("doctor")["healthy"])
         checks = [check["check"] for check in self.json("doctor")["checks"]]
         for check in ("RESP", "token", "version", "PING", "HTTP", "ready", "Redis", "clock", "policies"):
             self.assertIn(check, checks)
+
+    def test_doctor_names_the_pools_that_give_nothing(self):
+        one = {"id": "e", "url": "http://192.0.2.1:1"}
+        self.assertEqual(self.agent.http("PUT", "/v1/pools/fine", {"endpoints": [one]}).status, 200)
+        self.assertRegex(self.kovactl("doctor")[0], r"✓ pools +1, none paused\n\nAll is well")
+        for name, endpoint, why in (("none", [], "empty"), ("drained", [{**one, "weight": 0}], "empty"), ("cold", [one], "floor")):
+            self.assertEqual(self.agent.http("PUT", f"/v1/pools/{name}", {"threshold": 2, "endpoints": endpoint}).status, 200)
+            for _ in range(2 if why == "floor" else 0):
+                given = self.json("pool", "next", name)
+                self.kovactl("pool", "report", name, given["ticket"], "refused")
+            self.assertRegex(self.kovactl("doctor")[0], rf"(?m)^! pool +{name} is paused: {why}$")
+        self.assertIn("3 things are worth a look", self.kovactl("doctor")[0])
 
     def test_doctor_names_a_redis_that_is_away(self):
         redis = self.start_redis()
@@ -534,7 +558,7 @@ class Tokens(Kovactl):
         super().setUp()
         tokens = os.path.join(self.directory, "tokens")
         with open(tokens, "w", encoding="utf-8") as file:
-            file.write("worker s3cret-check check\nops s3cret-admin check admin\n")
+            file.write("worker s3cret-check check\nops s3cret-admin check admin\nonly s3cret-only admin\n")
         self.agent = self.start_agent({"policies": POLICIES, "auth": {"tokens_file": tokens}}, ready=False)
         self.agent_address = "%s:%d" % self.agent.resp_address
         harness.wait_for(lambda: self.agent.http("GET", "/readyz").status == 200, "an agent that is ready")
@@ -554,6 +578,10 @@ class Tokens(Kovactl):
                 ({"KOVA_TOKEN": "s3cret-admin"}, ("policies",), ALLOWED, "captcha-submit"),
                 ({"KOVA_TOKEN": "s3cret-check"}, ("doctor",), ALLOWED, "scope admin"),
                 ({"KOVA_TOKEN": "s3cret-wrong"}, ("doctor",), REFUSED, "does not know this token"),
+                ({"KOVA_TOKEN": "s3cret-admin"}, ("doctor",), ALLOWED, "All is well"),
+                ({"KOVA_TOKEN": "s3cret-admin"}, ("doctor",), ALLOWED, "token     accepted\n"),
+                ({"KOVA_TOKEN": "s3cret-only"}, ("doctor",), ALLOWED, "scope check"),
+                ({"KOVA_TOKEN": "s3cret-only"}, ("take", "slow", "k"), USAGE, "scope 'check'"),
                 ({}, ("doctor",), REFUSED, "wants a token"),
                 ({"KOVA_TOKEN": "s3cret two"}, ("peek", "slow", "k"), USAGE, "one token"),
         ):
@@ -561,6 +589,8 @@ class Tokens(Kovactl):
                 out, err = self.kovactl(*words, env=env, expect=status)
                 self.assertIn(said, out + err)
                 self.assertNotIn("s3cret", out + err)
+                self.assertNotIn("WRONGPASS", out + err)
+                self.assertLessEqual((out + err).count("the scope"), 1)
 
     def test_token_file(self):
         path = self.token_file("s3cret-admin\n")
