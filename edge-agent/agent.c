@@ -487,6 +487,39 @@ static bool start_worker(struct agent_life *l, const struct redis_conf *redis, u
 	       worker_start(w);
 }
 
+static void on_written(const struct control_written *list, size_t n, void *data)
+{
+	struct agent_life *l = data;
+
+	change_log_add(l->changes, list, n);
+	if (l->gossip != NULL)
+		gossip_service_written(l->gossip, list, n);
+}
+
+static bool start_control(struct agent_life *l)
+{
+	const struct edge_conf *conf = &l->conf;
+	struct control_error error;
+	struct control_lacks lacks = {.replicas = conf->redis.mode == REDIS_EMBEDDED,
+				      .regions = conf->regions.n == 0,
+				      .kafka = conf->kafka.bootstrap == NULL};
+
+	l->control = control_new(conf->state_dir, conf->node, lacks, conf->lists, &error);
+	if (l->control == NULL) {
+		fail(l, KOVA_ECONFIG, "the control plane did not start", error.text);
+		return false;
+	}
+	l->workers[0].agent.control = l->control;
+	l->changes = l->workers[0].agent.changes = change_log_new(conf->state_dir);
+	if (l->changes == NULL) {
+		fail(l, KOVA_ENOMEM, "the control plane did not start",
+		     kova_status_text(KOVA_ENOMEM));
+		return false;
+	}
+	control_on_written(l->control, on_written, l);
+	return true;
+}
+
 /* False: it can't be made; the log says why. */
 static bool start_publisher(struct agent_life *l)
 {
@@ -522,9 +555,14 @@ static bool start_workers(struct agent_life *l, const struct redis_conf *redis)
 	return true;
 }
 
+/* What the state directory keeps is read and written once it is ours: an embedded redis-server has its lock. */
 static void start_serving(struct agent_life *l, const struct redis_conf *redis)
 {
-	if (start_workers(l, redis))
+	if (!start_control(l))
+		return;
+	if (!start_publisher(l))
+		fail(l, KOVA_EIO, "there can be no client of Kafka", "see the lines before");
+	else if (start_workers(l, redis))
 		uv_timer_start(&l->timer, on_start_timer, 0, START_POLL_MS);
 	else
 		fail(l, KOVA_EIO, "the store can't be used, or memory or open files are out",
@@ -609,48 +647,17 @@ static bool make_workers(struct agent_life *l)
 	return true;
 }
 
-static void on_written(const struct control_written *list, size_t n, void *data)
-{
-	struct agent_life *l = data;
-
-	change_log_add(l->changes, list, n);
-	if (l->gossip != NULL)
-		gossip_service_written(l->gossip, list, n);
-}
-
 static void start(struct agent_life *l)
 {
-	const struct edge_conf *conf = &l->conf;
-	struct control_error error;
+	const char *state_dir = l->conf.state_dir;
 	struct buf why = {0};
 
-	if (!state_dir_make(conf->state_dir)) {
-		buf_printf(&why, "`state_dir` %s: %s", conf->state_dir, strerror(errno));
-		fail_buf(l, "the state directory can't be made", &why);
+	if (state_dir_make(state_dir)) {
+		start_store(l);
 		return;
 	}
-	struct control_lacks lacks = {.replicas = conf->redis.mode == REDIS_EMBEDDED,
-				      .regions = conf->regions.n == 0,
-				      .kafka = conf->kafka.bootstrap == NULL};
-
-	l->control = control_new(conf->state_dir, conf->node, lacks, conf->lists, &error);
-	if (l->control == NULL) {
-		fail(l, KOVA_ECONFIG, "the control plane did not start", error.text);
-		return;
-	}
-	l->workers[0].agent.control = l->control;
-	l->changes = l->workers[0].agent.changes = change_log_new(conf->state_dir);
-	if (l->changes == NULL) {
-		fail(l, KOVA_ENOMEM, "the control plane did not start",
-		     kova_status_text(KOVA_ENOMEM));
-		return;
-	}
-	control_on_written(l->control, on_written, l);
-	if (!start_publisher(l)) {
-		fail(l, KOVA_EIO, "there can be no client of Kafka", "see the lines before");
-		return;
-	}
-	start_store(l);
+	buf_printf(&why, "`state_dir` %s: %s", state_dir, strerror(errno));
+	fail_buf(l, "the state directory can't be made", &why);
 }
 
 static void run(struct agent_life *l)

@@ -67,12 +67,16 @@ class Embedded(harness.Case):
 
     def test_two_agents_cannot_share_a_state_directory_by_mistake(self):
         first = self.start_agent({"policies": [POLICY]})
-        second = self.start_agent({"policies": [POLICY], "state_dir": first.config["state_dir"]}, ready=False)
+        other = {**POLICY, "name": "other"}
+        second = self.start_agent({"policies": [other], "state_dir": first.config["state_dir"]}, ready=False)
         waiting = harness.wait_for(lambda: self._lines(second, "redis_child"), "a word of what it waits for", 4)
         self.assertNotEqual(second.wait(), 0)
         for line in (waiting[0], self._lines(second, "cannot_start")[0]):
             self.assertIn(f"{first.config['state_dir']} (pid {first.pid}): stop it, or set another `state_dir`", line["why"])
         self.assertEqual(first.call("KOVA.TAKE", "slow", "a")[0], 1)
+        first.stop()
+        first = self.start_agent(first.config, directory=first.directory)
+        self.assertEqual(first.http("GET", "/v1/changes").json(), {"changes": []}, "the second has changed nothing")
 
     @staticmethod
     def _lines(agent, event):
