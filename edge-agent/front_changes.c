@@ -357,7 +357,7 @@ void handle_patch_endpoint(struct http_call *c, const struct http_request *r)
 {
 	struct slice rest = slice_after(r->path, sizeof "/v1/pools/" - 1), name, id;
 	struct http_request cut = *r;
-	char pool[NAME_BYTES_MAX + 1];
+	char pool[NAME_BYTES_MAX + 2]; /* one that is too long stays so */
 
 	cut.path.len = r->path.len - rest.len + slice_index(rest, '/');
 	if (!call_path_part(c, &cut, SLICE("/v1/pools/"), &name))

@@ -355,6 +355,9 @@ class Changing(Pools):
         for path, change, status in (("e9", {"weight": 1}, 404), ("e1", {"weight": -1}, 400), ("e1", {"url": "http://h:1"}, 400),
                                      ("e1", {}, 400)):
             self.assertEqual(agent.http("PATCH", f"/v1/pools/y/endpoints/{path}", change).status, status)
+        self.assertEqual(agent.http("PUT", "/v1/pools/" + "y" * 64, {"endpoints": endpoints(1)}).status, 200)
+        for n, status in ((64, 200), (65, 404), (66, 404)):
+            self.assertEqual(agent.http("PATCH", f"/v1/pools/{'y' * n}/endpoints/e1", {"weight": 2}).status, status)
         self.assertEqual(agent.http("DELETE", "/v1/pools/y").status, 204)
         self.assertEqual(self.error(client, "KOVA.POOL.NEXT", "y").split()[0], "NOPOOL")
         self.assertEqual(agent.http("DELETE", "/v1/pools/y").status, 404)
