@@ -9,10 +9,11 @@ import time
 import harness
 
 ONCE = {"name": "p", "limit": 1, "per": "1h", "burst": 1, "on_outage": "deny"}
+TIMEOUT = "50ms" if not harness.SANITIZED else "1s"  # nobody's Redis is away because a program is slow
 
 
 class Ends(harness.Case):
-    def start(self, *policies, timeout="50ms"):
+    def start(self, *policies, timeout=TIMEOUT):
         self.redis = self.keep(harness.Redis(self.directory)).wait_ready()
         self.agent = self.start_agent({"redis": {"mode": "standalone", "url": self.redis.url, "timeout": timeout},
                                        "policies": policies})
