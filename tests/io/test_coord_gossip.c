@@ -65,6 +65,7 @@ static void node_start(struct node *n, uv_loop_t *loop, const char *name, const 
 		n->share.gossip =
 			coord_gossip_start(loop, &n->conf, &n->share.events, on_change, n, &errors);
 	cr_assert_not_null(n->share.gossip, "%.*s", (int)errors.len, errors.ptr);
+	buf_release(&errors);
 }
 
 static void node_stop(struct node *n)
