@@ -80,7 +80,7 @@ class Regions(globe.Case):
             self.assertEqual(self.roots(agent, policy), {"granted": 1, "floor": 0, "lent": 0, "clipped": 0})
         self.assertGreaterEqual(self.admit(agent, self.rate, self.root, 1.0), 500)
         self.assertEqual(1 + self.admit(agent, self.window, self.root, 0.5), 80)
-        self.assertEqual(1 + self.admit(agent, self.day, self.root, 0.5), 800)
+        self.assertEqual(1 + self.admit(agent, self.day, self.root, 0.5, cost=47), 800)
         for policy in (self.rate, self.window, self.day):
             harness.wait_for(lambda p=policy: self.ask(agent, p) or self.share(agent, p) == 0.1, f"the floor of {policy}")
         self.assertLessEqual(self.admit(agent, self.rate, self.root, 2.0), 100 + 2.1 * 100)
