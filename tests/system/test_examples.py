@@ -166,6 +166,37 @@ class Python(Fetchers, examples.Case):
     unserved, refused = "socks5h", "the agent answers 401"  # PySocks is not installed
 
 
+class ThirtyLines(examples.Case):
+    def fetch(self, agent, url):
+        done = subprocess.run(
+            [examples.PYTHON, os.path.join(examples.EXAMPLES, "python", "thirty_lines.py"), url], capture_output=True, text=True,
+            check=False, timeout=harness.PATIENCE * 3,
+            env={**os.environ, "KOVA_URL": "http://%s:%d" % agent.http_address, "KOVA_TOKEN": examples.TOKEN,
+                 "SSL_CERT_FILE": self.cert[0]})
+        self.no_secrets(done.stdout, done.stderr, agent.log())
+        return done
+
+    def test_each_kind_of_trouble_is_reported_as_what_it_is(self):
+        examples.installed("examples_python")
+        self.cert = crawl.certificate(self.directory)
+        for name, more in (("good", {}), ("banned", {}), ("tunnel", {"tunnel_status": 502}), ("auth", {})):
+            self.proxy(name, **more)
+        banned = self.proxies["banned"].source
+        site = self.keep(crawl.Site(
+            lambda address, *_: (429, b"later", {"Retry-After": "100"}) if address == banned else (200, b"a page", {}), self.cert))
+        endpoints = [self.endpoint(name) for name in ("good", "banned", "tunnel")]
+        endpoints += [self.endpoint("auth", password="another"), self.endpoint("gone", f"127.0.0.1:{harness.free_port()}")]
+        agent = self.start_agent(self.config(endpoints, threshold=2, cooldown={"base": "10s", "jitter": 0}, blame={"max_out": 1}))
+        ended = [self.fetch(agent, f"{site.url}/{i}") for i in range(10)]
+        self.assertEqual(sorted(done.returncode for done in ended), [0, 0] + [1] * 8, [done.stderr for done in ended])
+        self.assertIn(f"200 {site.url}/0 6 by good\n", [done.stdout for done in ended])
+        self.assertEqual(self.outcomes(agent), {"ok": 2, "blocked": 2, "tunnel": 2, "auth": 2, "refused": 2})
+        shown = self.shown(agent)
+        self.assertEqual(sum(e["in_flight"] for e in shown.values()), 0, "every ticket was reported")
+        (at,) = shown["banned"]["targets"]
+        self.assertTrue(10000 < at["returns_in_ms"] <= 100000, at)
+
+
 class Node(Fetchers, examples.Case):
     client = "examples_node"
     command = ["node", "fetch.mjs"]
