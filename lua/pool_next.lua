@@ -375,6 +375,7 @@ local find, next_endpoint, undo = (function()
     stir(i)
     vars.tickets = vars.tickets > 0 and vars.tickets - 1 or 0
     vars.above = vars.above - (r.tier > 1 and vars.above > 0 and 1 or 0)
+    vars.above = vars.above < vars.tickets and vars.above or vars.tickets -- it was given before these were counted
     vars.dirty, changes = true, changes + 1
     local e = special[i]
     if e and health.free(e.health, seq) then

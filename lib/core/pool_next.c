@@ -442,6 +442,8 @@ void pool_policy_undo(struct pool_policy *p, uint64_t serial)
 		m->last = ticket->last;
 	p->numbers.tickets -= p->numbers.tickets > 0;
 	p->numbers.above -= ticket->tier > 1 && p->numbers.above > 0;
+	if (p->numbers.above > p->numbers.tickets) /* it was given before these were counted */
+		p->numbers.above = p->numbers.tickets;
 	pool_cooldown_free(&m->cooldown, serial);
 	seen = pool_seen_of(p, ticket->target, endpoint);
 	if (seen != NULL && pool_cooldown_free(&seen->cooldown, serial))
