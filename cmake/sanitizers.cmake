@@ -15,6 +15,8 @@ if(KOVA_SANITIZE STREQUAL "address")
 elseif(KOVA_SANITIZE STREQUAL "thread")
   add_compile_options(-fsanitize=thread ${common_flags})
   add_link_options(-fsanitize=thread)
+  # What every program is given of calls that ThreadSanitizer does not watch.
+  set(KOVA_TSAN_SOURCES ${PROJECT_SOURCE_DIR}/tests/support/tsan_close.c ${PROJECT_SOURCE_DIR}/tests/support/tsan_threads.c)
 elseif(KOVA_SANITIZE STREQUAL "fuzzer")
   if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
     message(FATAL_ERROR "KOVA_SANITIZE=fuzzer needs clang (CC=clang) and libclang-rt")
