@@ -37,6 +37,9 @@ static void count_pair(struct request_state *s, const struct request_pair *q, in
 		counts->refused++;
 	if (a->allowed && s->has_waited)
 		counts->waited++;
+	counts->banned += a->reason == REASON_BANNED;
+	counts->held += a->reason == REASON_HELD;
+	counts->breaker_open += a->reason == REASON_BREAKER_OPEN;
 	counts->queue_full += a->reason == REASON_QUEUE_FULL;
 	counts->wait_timeouts += a->reason == REASON_WAIT_TIMEOUT;
 	count_usage(s, q, now_ms);

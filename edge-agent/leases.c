@@ -100,11 +100,13 @@ static void answer_refused(struct leases *w, struct lease_entry *e, struct reque
 			   uint64_t cost)
 {
 	const struct lease_refusal *r = &e->rare->refusal;
+	struct policy_counts *counts = engine_counts(w->engine, e->terms->policy);
 	struct lease_instant now = leases_instant(w);
 
 	lease_answer_refused(&s->request.answer, shown_ref(e), e->left + r->remaining,
 			     lease_refusal_full_us(r, now), lease_refusal_wait_us(r, now), r->why);
-	engine_counts(w->engine, e->terms->policy)->refused++;
+	counts->refused++;
+	counts->held += r->why == REASON_HELD;
 	e->rare->refused += cost;
 	entry_uncounted(w, e);
 	w->counters.decisions++;

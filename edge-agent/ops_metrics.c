@@ -38,6 +38,33 @@ static void write_decisions(struct metrics_writer *w, const struct ops_policies 
 	}
 }
 
+/* They add up to the outcome `refused`. */
+static void write_refusals(struct metrics_writer *w, const struct ops_policies *p)
+{
+	metrics_family(w, "kova_refusals", METRIC_COUNTER, NULL,
+		       "Decisions that refused, by policy and reason; not those of an outage.");
+	for (unsigned i = 0; i < p->n; i++) {
+		const struct policy_counts *n = &p->of[i].counts;
+		const struct {
+			const char *reason;
+			uint64_t n;
+		} refusals[] = {{"limited", n->refused - n->banned - n->held - n->breaker_open -
+						    n->queue_full - n->wait_timeouts},
+				{"banned", n->banned},
+				{"held", n->held},
+				{"breaker_open", n->breaker_open},
+				{"queue_full", n->queue_full},
+				{"wait_timeout", n->wait_timeouts}};
+
+		for (size_t r = 0; r < sizeof refusals / sizeof refusals[0]; r++) {
+			const struct metric_label labels[] = {{"policy", p->of[i].name},
+							      {"reason", refusals[r].reason}};
+
+			metrics_sample(w, labels, 2, (double)refusals[r].n);
+		}
+	}
+}
+
 static void write_feedback(struct metrics_writer *w, const struct ops_policies *p)
 {
 	metrics_family(w, "kova_feedback", METRIC_COUNTER, NULL,
@@ -110,6 +137,7 @@ static void collect_policies(struct metrics_writer *w, const void *totals)
 	const struct ops_policies *p = ((const struct ops_totals *)totals)->policies;
 
 	write_decisions(w, p);
+	write_refusals(w, p);
 	write_feedback(w, p);
 	for (size_t i = 0; i < sizeof policy_families / sizeof policy_families[0]; i++)
 		write_policy_family(w, p, &policy_families[i]);

@@ -17,8 +17,9 @@ enum { CACHE_LINE_BYTES = 64 };
 struct policy_counts {
 	alignas(CACHE_LINE_BYTES) uint64_t allowed; /* decisions by outcome: */
 	uint64_t refused, outage, shadow;
-	uint64_t waited;  /* admitted after waiting */
-	uint64_t waiters; /* now in a queue */
+	uint64_t banned, held, breaker_open; /* of the refused, beside those below; else limited */
+	uint64_t waited;                     /* admitted after waiting */
+	uint64_t waiters;                    /* now in a queue */
 	uint64_t queue_full, wait_timeouts, abandoned;
 	uint64_t feedback_ok, feedback_error;
 	uint64_t feedback_holds;                 /* feedback that held its key */
