@@ -43,6 +43,10 @@ packages_to_run() {
 	echo redis-server tzdata curl=curl
 }
 
+packages_to_package() {
+	echo dpkg-dev file
+}
+
 packages_to_test() {
 	echo libcriterion-dev python3 python3-venv redis-server redis-tools tzdata curl nginx haproxy openssl procps
 	echo node=nodejs npm=npm go=golang-go
