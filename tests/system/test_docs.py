@@ -1,42 +1,104 @@
-"""What the documentation shows is true: configurations load, commands answer as printed, links are checked by scripts/lint."""
-import glob
+"""What the documentation shows is true: configurations load, shell examples run, commands answer as printed, and no block is left out.
+Links are checked by scripts/lint."""
 import json
 import os
 import re
 import shlex
+import tempfile
 
 import harness
+import pages
+from pages import PAGES, read
 
-PAGES = [os.path.join(harness.SOURCE, "README.md"), *sorted(glob.glob(os.path.join(harness.SOURCE, "docs", "*.md")))]
-CONFIGURATION = {"policies", "overrides", "redis", "listen", "node", "auth", "state_dir", "threads", "insecure"}
-POLICY = {"limit", "levels", "plan"}
+CONFIGURATION = {"policies", "overrides", "pools", "redis", "listen", "node", "auth", "state_dir", "threads", "insecure", "region",
+                 "regions", "regions_version", "regions_before", "kafka", "gossip", "clock"}
 DEMO = os.path.join(harness.SOURCE, "deploy", "demo.json")
+# The agent that a page of examples has beside it, unless it starts one.
+AGENT = """jq '.redis.timeout = "2s"' deploy/demo.json >demo.json     # a busy machine is no outage
+kova-agent --config demo.json >agent.log 2>&1 &
+until kovactl doctor >/dev/null 2>&1; do sleep 0.1; done
+"""
 
 
-def read(path):
-    with open(path, encoding="utf-8") as file:
-        return file.read()
+def demo():
+    return {**json.loads(read(DEMO)), "node": "docs", "redis": {"mode": "embedded", "timeout": "2s"}}
+
+
+def json_value(text):
+    """The object that it is, or whose members it is; None: neither."""
+    for candidate in (text, "{" + text + "}"):
+        try:
+            return json.loads(candidate)
+        except ValueError:
+            continue
+    return None
 
 
 def json_values(text):
     """Every JSON object of a page that is one: in fences and in code spans."""
     fences = re.findall(r"```json\n(.*?)```", text, flags=re.S)
     for candidate in (*fences, *re.findall(r"`(\{[^`\n]*\})`", re.sub(r"```.*?```", "", text, flags=re.S))):
-        try:
-            value = json.loads(candidate)
-        except ValueError:
-            continue
-        yield value
+        value = json_value(candidate)
+        if value is not None:
+            yield value
 
 
 def as_configuration(value):
     """The configuration that `value` is or is a part of; None for what is none (verdicts, request bodies)."""
-    if "algorithm" in value or ("per" in value and "limit" in value and "policy" not in value) or "plan" in value:
+    if {"name", "levels"} <= value.keys() or "algorithm" in value or ("per" in value and "limit" in value and "policy" not in value) or "plan" in value:
         beyond = {"region": "here", "regions": {"here": {}}} if value.get("scope") == "home" else {}
         return {**beyond, "policies": [{"name": "example", **value}]}
     if "mode" in value:
         return {"redis": value}
     return value if value.keys() <= CONFIGURATION and value else None
+
+
+class Blocks(harness.Case):
+    def test_every_block_is_run_loaded_or_marked(self):
+        unknown = []
+        for page in PAGES:
+            if pages.name(page) in pages.ELSEWHERE:
+                continue
+            text = read(page)
+            self.assertEqual(len(re.findall(r"^ *```", text, flags=re.M)), 2 * len(pages.blocks(page)), f"{page}: a fence does not end")
+            for block in pages.blocks(page):
+                known = block.language in pages.RUN | pages.SHOWN or self.is_checked(block)
+                if not known and not block.marked:
+                    unknown.append(f"{block.place}: {block.language}")
+        self.assertEqual(unknown, [])
+
+    def is_checked(self, block):
+        """Whether it is JSON that test_every_configuration_loads loads, or Python that compiles."""
+        if block.language == "python":
+            compile(block.text, block.place, "exec", flags=0x2000)  # PyCF_ALLOW_TOP_LEVEL_AWAIT
+            return True
+        if block.language != "json":
+            return False
+        value = json_value(block.text)
+        return value is not None and as_configuration(value) is not None
+
+    def test_the_shell_examples_run(self):
+        why = pages.can_run()
+        if why:
+            self.skipTest(why)
+        for command in ("redis-cli", "curl", "jq"):
+            harness.require(command)
+        for page in PAGES:
+            to_run = [block for block in pages.blocks(page) if block.language in pages.RUN and not block.marked]
+            if to_run and pages.name(page) not in pages.ELSEWHERE:
+                with self.subTest(page=pages.name(page)):
+                    self.run_page(to_run)
+
+    def run_page(self, to_run):
+        directory = tempfile.mkdtemp(dir=self.directory)
+        starts_its_own = any(re.search(r"^kova-agent .*&$", block.text, flags=re.M) for block in to_run)
+        status, steps, output, failures = pages.Shell(directory).run(to_run, "" if starts_its_own else AGENT)
+        self.assertEqual(status, 0, output)
+        self.assertIsNone(harness.SANITIZER_REPORT.search(output), output)
+        for (command, expected), printed in steps:
+            if expected is not None:
+                self.assertRegex(printed, re.compile(r"\A" + pages.as_pattern(expected) + r"\s*\Z", re.S), command)
+        self.assertEqual(failures, sum(block.text.count("# exit status") for block in to_run), "an exit status that did not come")
 
 
 class Docs(harness.Case):
@@ -66,7 +128,7 @@ class Docs(harness.Case):
         page = read(os.path.join(harness.SOURCE, "docs", "protocol-resp.md"))
         examples = re.findall(r"^> (.*)\n(.*)$", page, flags=re.M)
         self.assertGreater(len(examples), 3)
-        agent = self.start_agent({**json.loads(read(DEMO)), "node": "docs"})
+        agent = self.start_agent(demo())
         with agent.resp() as connection:
             for command, expected in examples:
                 with self.subTest(command=command):
@@ -85,6 +147,14 @@ class Docs(harness.Case):
                 self.assertLessEqual(abs(got - want), max(2000, want // 10), f"item {index + 1}")
             else:
                 self.assertEqual(got, want, f"item {index + 1} of {answer}")
+
+    def test_the_tests_that_are_named_are_there(self):
+        named = re.findall(r"`((?:unit|sim|lua|io|system)/[a-z0-9_]+)`", read(os.path.join(harness.SOURCE, "docs", "proofs.md")))
+        self.assertGreater(len(named), 50)
+        for test in named:
+            kind, _, stem = test.partition("/")
+            found = [os.path.join(harness.SOURCE, "tests", kind, f"test_{stem}.{ending}") for ending in ("c", "py")]
+            self.assertTrue(any(map(os.path.exists, found)), test)
 
     def test_the_acl_user_may_what_it_must(self):
         page = read(os.path.join(harness.SOURCE, "docs", "operations.md"))
@@ -106,7 +176,7 @@ class Docs(harness.Case):
     def test_the_shell_examples_of_http(self):
         """Each curl line of docs/protocol-http.md is answered with 200 or 429."""
         page = read(os.path.join(harness.SOURCE, "docs", "protocol-http.md"))
-        agent = self.start_agent({**json.loads(read(DEMO)), "node": "docs"})
+        agent = self.start_agent(demo())
         lines = re.findall(r"^curl .*$", page, flags=re.M)
         self.assertGreater(len(lines), 2)
         for line in lines:
