@@ -33,6 +33,7 @@
 #include "listener.h"
 #include "publisher.h"
 #include "tour.h"
+#include "tracer.h"
 #include "worker.h"
 
 enum { START_POLL_MS = 5, LISTENERS = 4, SIGNALS = 3 };
@@ -53,6 +54,7 @@ struct agent_life {
 	struct gossip_service *gossip; /* NULL: none */
 	struct change_log *changes;
 	struct publisher *publisher; /* NULL: there is no Kafka */
+	struct tracer *tracer;       /* NULL: nothing is traced */
 	struct worker *workers;      /* an array; the first is the owner */
 	unsigned n_workers, n_open;
 	struct conn_pool **pools; /* of all workers */
@@ -119,13 +121,21 @@ static void on_published(void *data)
 		on_child_stopped(l);
 }
 
-/* No loop works any more. */
-static void on_engine_closed(void *data)
+static void on_traced(void *data)
 {
 	struct agent_life *l = data;
 
 	l->workers[0].agent.publisher = NULL;
 	publisher_close(l->publisher, on_published, l);
+}
+
+/* No loop works any more. */
+static void on_engine_closed(void *data)
+{
+	struct agent_life *l = data;
+
+	l->workers[0].agent.tracer = NULL;
+	tracer_close(l->tracer, on_traced, l);
 }
 
 static void on_worker_closed(void *data)
@@ -213,6 +223,9 @@ static void warn_of_restart(const struct edge_conf *was, const struct edge_conf 
 		warn_if_changed("kafka.report", NULL, "");
 	if (was->threads != is->threads)
 		warn_if_changed("threads", NULL, "");
+	warn_if_changed("tracing.endpoint", was->tracing.endpoint, is->tracing.endpoint);
+	if (was->tracing.sample != is->tracing.sample)
+		warn_if_changed("tracing.sample", NULL, "");
 }
 
 static void reload(struct agent_life *l);
@@ -540,6 +553,17 @@ static bool start_publisher(struct agent_life *l)
 	return true;
 }
 
+/* False: out of memory. */
+static bool start_tracer(struct agent_life *l)
+{
+	if (l->conf.tracing.endpoint == NULL)
+		return true;
+	l->tracer = tracer_new(&l->loop, &l->conf);
+	for (unsigned i = 0; i < l->conf.threads; i++)
+		l->workers[i].agent.tracer = l->tracer;
+	return l->tracer != NULL;
+}
+
 static bool start_workers(struct agent_life *l, const struct redis_conf *redis)
 {
 	if (!worker_open(&l->workers[0], redis, NULL, l->outages))
@@ -562,6 +586,8 @@ static void start_serving(struct agent_life *l, const struct redis_conf *redis)
 		return;
 	if (!start_publisher(l))
 		fail(l, KOVA_EIO, "there can be no client of Kafka", "see the lines before");
+	else if (!start_tracer(l))
+		fail(l, KOVA_ENOMEM, "nothing can be traced", kova_status_text(KOVA_ENOMEM));
 	else if (start_workers(l, redis))
 		uv_timer_start(&l->timer, on_start_timer, 0, START_POLL_MS);
 	else

@@ -10,6 +10,7 @@
 
 #include "edge_conf.h"
 #include "io/mailbox.h"
+#include "io/random_pool.h"
 #include "ops.h"
 #include "request.h"
 
@@ -20,6 +21,7 @@ struct publisher;
 struct usage_feed;
 struct gossip_service;
 struct pool_service;
+struct tracer;
 
 struct agent {
 	uv_loop_t *loop;
@@ -38,6 +40,8 @@ struct agent {
 	struct pool_service *pools;
 	struct usage_feed *feed;     /* NULL: there is no Kafka */
 	struct publisher *publisher; /* the owner's; NULL: there is no Kafka */
+	struct tracer *tracer;       /* of all loops; NULL: nothing is traced */
+	struct random_pool random;   /* for the ids of traces */
 	struct ops ops;
 	unsigned tours; /* tours and other errands to loops that are on their way from here */
 	bool draining;  /* SIGTERM was received: no new connections, readyz says so */

@@ -22,6 +22,7 @@
 #include "io/log.h"
 #include "leases.h"
 #include "quota.h"
+#include "request_trace.h"
 
 enum { EDGE_TRIES = 3 };
 
@@ -70,6 +71,7 @@ static void request_done(struct request_state *s)
 	struct request *r = &s->request;
 
 	assert(s->in_progress);
+	traced_decision(s, false);
 	waiters_leave(s, r->answer.allowed);
 	leases_leave(s);
 	s->in_progress = false;
@@ -90,6 +92,7 @@ static void request_done(struct request_state *s)
 void request_decided(struct request_state *s)
 {
 	assert(s->in_progress && !s->abandoned);
+	traced_decision(s, true);
 	s->in_progress = false;
 	s->engine->n_in_progress--;
 	s->request.on_done(&s->request);
@@ -280,6 +283,7 @@ static void wait_in_line(struct request_state *s, uint64_t wait_ms)
 		request_refuse(s, REASON_QUEUE_FULL);
 		return;
 	}
+	traced_wait(s, "kova.wait");
 	waiters_enter(s);
 	ask(s, false, 0);
 }
@@ -437,7 +441,9 @@ static void too_new(struct request_state *s, const struct group *g)
 			  "a later version of Kova has written states in Redis that this one can't "
 			  "read: requests for these keys fail until the agent is upgraded",
 			  LOG_TEXT_FIELD("policy",
-					 ref->policy != NULL ? ref->policy->name : "CL.THROTTLE"));
+					 ref->policy != NULL ? ref->policy->name : "CL.THROTTLE"),
+			  LOG_TEXT_FIELD_IF(s->request.trace != NULL, "trace_id",
+					    trace_id_text(s->request.trace).text));
 	}
 	give_back(s, 0);
 	fail(s, REQUEST_UNAVAILABLE,
@@ -463,6 +469,7 @@ static void ask_group(struct request_state *s, struct group *g, bool chained, un
 		op.receipt_key = (struct slice){0};
 	}
 	s->asked_far |= s->site->is_far;
+	traced_ask(s, g);
 	waiters_claim(s, g);
 	if (s->durable != NULL)
 		durable_submit(s->durable, g->slot, &op, n_after, on_answer, g);
@@ -576,6 +583,7 @@ static void on_answer(kova_status status, const struct script_answer *answer, vo
 
 	s->groups_asked--;
 	g->status = status;
+	traced_answer(s, g, status, answer);
 	if (answer != NULL) {
 		if (answer->status == SCRIPT_EDGES && s->edge_tries++ < EDGE_TRIES) {
 			ask_group(s, g, false, 0); /* the region has heard the right time by now */
@@ -692,6 +700,7 @@ void request_start(struct request_state *s)
 {
 	const struct request *r = &s->request;
 
+	traced_move(s);
 	if (!prepare(s))
 		return;
 	if (r->kind == REQUEST_FEEDBACK)
@@ -731,6 +740,13 @@ static enum lease_verdict try_lease(struct request_state *s)
 	return leases_try(s);
 }
 
+/* For the lease that was asked for. */
+static void stand_by(struct request_state *s)
+{
+	traced_wait(s, "kova.lease");
+	leases_join(s);
+}
+
 static void begin(struct request_state *s)
 {
 	enum lease_verdict verdict = try_lease(s);
@@ -740,7 +756,7 @@ static void begin(struct request_state *s)
 	else if (s->request.kind != REQUEST_REFUND && !request_own(s))
 		fail(s, REQUEST_UNAVAILABLE, "out of memory");
 	else if (verdict == LEASE_PENDING)
-		leases_join(s);
+		stand_by(s);
 	else
 		request_start(s);
 }
@@ -778,6 +794,7 @@ void request_abandon(struct request *r)
 
 	assert(s->in_progress && !s->abandoned);
 	s->abandoned = true;
+	traced_abandon(s);
 	if (s->groups_asked == 0) /* it only waits; else it ends when its answer comes */
 		request_done(s);
 }

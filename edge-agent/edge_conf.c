@@ -24,6 +24,7 @@ static const struct conf_path auth_path = {.key = "auth"};
 static const struct conf_path redis_path = {.key = "redis"};
 static const struct conf_path kafka_path = {.key = "kafka"};
 static const struct conf_path gossip_path = {.key = "gossip"};
+static const struct conf_path tracing_path = {.key = "tracing"};
 
 /* What can be bound: the listener looks up no names. */
 static bool host_is_bindable(struct slice host)
@@ -65,6 +66,7 @@ static void fields_check(struct conf_reader *r, const struct edge_fields *f, con
 	redis_section_check(r, &redis_path, &f->redis);
 	kafka_conf_check(r, &kafka_path, &f->kafka, json_object_get(root, "kafka") != NULL);
 	gossip_section_check(r, &gossip_path, &f->gossip, &f->insecure);
+	tracing_conf_check(r, &tracing_path, &f->tracing, json_object_get(root, "tracing") != NULL);
 }
 
 /* The tokens are read again when they are put in force; here, so that a check finds what is wrong. */
@@ -161,6 +163,7 @@ static void fill(struct conf_copier *c, const struct edge_fields *f, const json_
 	conf->regions.grant_us = conf->kafka.report_ms * 1000 + SHARE_ROUND_US;
 	gossip_section_fill(c, &gossip_path, &f->gossip, json_object_get(root, "gossip") != NULL,
 			    &conf->gossip);
+	tracing_conf_fill(c, &tracing_path, &f->tracing, &conf->tracing);
 	conf->redis.max_skew_ms = (uint64_t)f->clock.max_skew;
 	for (size_t i = 0; i < conf->regions.n; i++)
 		conf->regions.of[i].redis.max_skew_ms = conf->redis.max_skew_ms;
@@ -243,6 +246,7 @@ void edge_conf_release(struct edge_conf *conf)
 	edge_regions_release(&conf->regions);
 	kafka_conf_release(&conf->kafka);
 	gossip_section_release(&conf->gossip);
+	tracing_conf_release(&conf->tracing);
 	free(conf->node);
 	free(conf->region);
 	free(conf->listen_resp);

@@ -11,6 +11,7 @@
 #include "io/gossip_section.h"
 #include "io/kafka_conf.h"
 #include "io/redis_store.h"
+#include "tracing_conf.h"
 
 /* All of it is owned. */
 struct edge_conf {
@@ -25,6 +26,7 @@ struct edge_conf {
 	struct edge_regions regions;
 	struct kafka_conf kafka;
 	struct gossip_section gossip;
+	struct tracing_conf tracing;
 	struct rule_lists
 		lists; /* owned arrays, checked, files that pools name read in; never NULL */
 };

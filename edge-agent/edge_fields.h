@@ -5,6 +5,7 @@
 #include "io/gossip_section.h"
 #include "io/kafka_conf.h"
 #include "io/redis_section.h"
+#include "tracing_conf.h"
 
 /* A member of `regions`. */
 struct region_fields {
@@ -27,6 +28,7 @@ struct edge_fields {
 	struct redis_fields redis;
 	struct kafka_fields kafka;
 	struct gossip_fields gossip;
+	struct tracing_fields tracing;
 	const json_t *regions; /* NULL: none */
 	int64_t regions_version;
 	const json_t *regions_before; /* NULL: none */

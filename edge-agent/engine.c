@@ -4,7 +4,6 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "agent.h"
 #include "control/control.h"
@@ -209,14 +208,7 @@ void engine_close(struct engine *e, void (*on_closed)(void *data), void *data)
 
 void engine_random(struct engine *e, unsigned char *ret_bytes, size_t len)
 {
-	if (e->random_left < len) {
-		ssize_t n = getrandom(e->random_pool, sizeof e->random_pool, 0);
-
-		assert(n == (ssize_t)sizeof e->random_pool); /* never short for so few bytes */
-		e->random_left = sizeof e->random_pool;
-	}
-	e->random_left -= len;
-	memcpy(ret_bytes, e->random_pool + e->random_left, len);
+	random_take(&e->random, ret_bytes, len);
 }
 
 static void count_stores(const struct engine *e, struct redis_counters *ret_redis,

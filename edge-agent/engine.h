@@ -9,6 +9,7 @@
  *   leases.c   what is decided in memory, from permits that were leased
  *   outage.c   the verdict when the store can't be asked
  *   usage.c    what each key consumed
+ *   request_trace.c  what is said of a request in its trace
  *   site.c     each region's Redis
  *   handover.c keys that had another home before
  *   durables.c, durable.c, confirm.c  regions whose answers count only when what they wrote is safe
@@ -25,6 +26,7 @@
 #include "core/rendezvous.h"
 #include "core/script.h"
 #include "core/timer_heap.h"
+#include "io/random_pool.h"
 #include "receipt.h"
 #include "request.h"
 #include "site.h"
@@ -39,6 +41,7 @@ struct heartbeat;
 struct lease_entry;
 struct leases;
 struct outage;
+struct span;
 struct waiters;
 
 enum { PERMIT_BYTES = 16, PERMIT_CHARS = 22, CHECKS_INLINE = 4, TEXT_INLINE = 224 };
@@ -65,6 +68,7 @@ struct group {
 	uint16_t first_check, n_checks;
 	uint8_t first_pair;          /* names the root of the receipt's key */
 	kova_status status;          /* of the operation */
+	struct span *span;           /* of the call that is out; NULL: it is not traced */
 	struct script_answer answer; /* without its echo */
 };
 
@@ -122,6 +126,8 @@ struct request_state {
 	uint64_t lease_returns;  /* leases_returns() when the region was asked */
 	uint8_t leases_missed;   /* that it was pending on, and others had spent */
 	uint8_t leases_given_up; /* it was refused so often beside permits that were leased here */
+	bool was_asked;          /* traced: a region was */
+	struct span *span;       /* traced: of its waiting */
 	struct buf receipt;      /* text of the receipt; or, for REFUND, the decoded bytes */
 	struct waiter waiter;
 
@@ -161,8 +167,7 @@ struct engine {
 	struct script_check scratch[SCRIPT_CHECKS_MAX]; /* of the operation being built */
 	struct script_quota quotas[SCRIPT_CHECKS_MAX];  /* theirs */
 	struct buf names;                               /* their key names */
-	unsigned char random_pool[1024];
-	size_t random_left;
+	struct random_pool random;
 };
 
 static inline struct request_state *state_of(struct request *r)
@@ -234,6 +239,8 @@ void resolve_release(struct request_state *s);
 
 /* Whether the key of a pair is at home in another region, and its policy has its limits kept there. */
 bool resolve_is_far(const struct engine *e, const struct request_pair *q);
+/* Where its limits are kept. */
+const struct site *resolve_home(const struct engine *e, const struct request_pair *q);
 
 /* Builds the operation of `g`; its checks and names are the engine's scratch until the next call.
  * false: out of memory. */
@@ -257,6 +264,8 @@ bool waiters_ahead(const struct request_state *s);
 /* Joins the queues of its keys, behind the others; false: one of them is full (or memory is). */
 bool waiters_join(struct request_state *s, uint64_t deadline_ms);
 bool waiters_is_waiting(const struct request_state *s);
+/* Of one who waits: how many come before him in the queue of his first key, and he. */
+unsigned waiters_position(const struct request_state *s);
 /* Leaves them (it was answered, or its caller is gone); the next in line is tried at once if `granted`. */
 void waiters_leave(struct request_state *s, bool granted);
 /* It has joined and is going to ask: known in Redis from then on, and served at once if it is its turn. */

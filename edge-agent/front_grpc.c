@@ -25,6 +25,7 @@ struct method {
 	bool stays; /* until its client or the agent goes; the client may send several messages */
 	bool client_streams;
 	grpc_handler *handle;
+	const char *span; /* a constant; NULL: it is not traced */
 };
 
 #define PATH(text)                       \
@@ -35,7 +36,8 @@ struct method {
 static const struct method methods[] = {
 	{.path = PATH("/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"),
 	 .access = CHECK,
-	 .handle = rls_should_rate_limit},
+	 .handle = rls_should_rate_limit,
+	 .span = "kova.take"},
 	{.path = PATH("/grpc.health.v1.Health/Check"), .handle = health_check},
 	{.path = PATH("/grpc.health.v1.Health/List"), .handle = health_list},
 	{.path = PATH("/grpc.health.v1.Health/Watch"), .stays = true, .handle = health_watch},
@@ -110,9 +112,13 @@ static struct buf *out_of(void *data)
 	return conn_out(front->conn);
 }
 
+/* Comes before the call's other fields. */
 static bool find(void *data, struct slice path, unsigned *ret_method, bool *ret_client_streams)
 {
-	(void)data;
+	struct grpc_conn *front = data;
+
+	if (front->origin != NULL)
+		trace_origin_init(front->origin);
 	for (unsigned i = 0; i < sizeof methods / sizeof methods[0]; i++)
 		if (slice_equal(methods[i].path, path)) {
 			*ret_method = i;
@@ -139,6 +145,32 @@ static void on_authorization(struct grpc_call *c, struct slice value)
 	while (value.len > 0 && value.ptr[0] == ' ')
 		value = slice_after(value, 1);
 	t->token = auth_find(front->conn->agent->auth, value);
+}
+
+static void on_trace_field(struct grpc_call *c, struct slice name, struct slice value)
+{
+	struct grpc_conn *front = grpc_call_data(c);
+
+	if (front->conn->agent->tracer == NULL)
+		return;
+	if (front->origin == NULL) {
+		front->origin = calloc(1, sizeof *front->origin);
+		if (front->origin == NULL)
+			return;
+	}
+	if (slice_equal(name, SLICE("traceparent")))
+		trace_origin_parent(front->origin, value);
+	else
+		trace_origin_state(front->origin, value);
+}
+
+static void trace_task(struct grpc_task *t, const struct method *m)
+{
+	t->trace = trace_begin(task_agent(t), m->span, t->front->origin);
+	if (t->trace == NULL)
+		return;
+	span_set_text(trace_call(t->trace), "network.protocol.name", SLICE("grpc"));
+	span_set_text(trace_call(t->trace), "rpc.method", slice_after(m->path, 1));
 }
 
 /* False: the call was ended. */
@@ -173,6 +205,8 @@ static void on_begin(struct grpc_call *c)
 	}
 	t->counted = true;
 	conn_request_begins(t->front->conn);
+	if (task_agent(t)->tracer != NULL && method_of(t)->span != NULL)
+		trace_task(t, method_of(t));
 }
 
 static void on_message(struct grpc_call *c, struct slice message)
@@ -202,6 +236,7 @@ static void on_ended(struct grpc_call *c)
 	if (t->check != NULL)
 		rls_abandon(t->check);
 	t->check = NULL;
+	trace_end(t->trace);
 	if (t->counted)
 		conn_request_ended(t->front->conn);
 }
@@ -218,6 +253,7 @@ static const struct grpc_server_ops server_ops = {
 	.out = out_of,
 	.find = find,
 	.on_authorization = on_authorization,
+	.on_trace_field = on_trace_field,
 	.on_begin = on_begin,
 	.on_message = on_message,
 	.on_half_closed = on_half_closed,
@@ -292,6 +328,7 @@ static void on_closed(struct conn *c)
 	struct grpc_conn *front = c->front;
 
 	grpc_server_free(front->server);
+	free(front->origin);
 	free(front);
 	c->front = NULL;
 }

@@ -245,6 +245,13 @@ static struct http_call *call_begin(struct http_exchange *x)
 	return c;
 }
 
+static void serve(struct http_call *c, const struct http_request *r, const struct route *route)
+{
+	if (call_agent(c)->tracer != NULL)
+		call_trace_begin(c, r, route->handle, route->path);
+	route->handle(c, r);
+}
+
 static void on_request(struct http_exchange *x, const struct http_request *r)
 {
 	struct http_call *c = call_begin(x);
@@ -254,7 +261,7 @@ static void on_request(struct http_exchange *x, const struct http_request *r)
 	if (route == NULL)
 		serve_no_route(c, r);
 	else if (let_in(c, r, route->access) && media_type_fits(c, r))
-		route->handle(c, r);
+		serve(c, r, route);
 }
 
 static void on_error(struct http_exchange *x, unsigned status, const char *detail)
@@ -285,6 +292,7 @@ static void on_answered(struct http_exchange *x)
 {
 	struct http_call *c = http_exchange_extra(x);
 
+	trace_end(c->trace);
 	conn_request_ended(c->front->conn);
 	set_deadline(c->front);
 }
@@ -299,6 +307,7 @@ static void on_abandoned(struct http_exchange *x)
 		pool_request_abandon(c->pool_request);
 	if (c->errand != NULL)
 		c->errand->call = NULL;
+	trace_end(c->trace);
 	conn_request_ended(c->front->conn);
 }
 

@@ -222,6 +222,7 @@ static void request_hand_over(struct http_call *c, struct request *r)
 {
 	c->request = r;
 	c->begun_us = ops_now_us(&call_agent(c)->ops);
+	r->trace = c->trace;
 	decide(call_agent(c)->engine, r);
 }
 

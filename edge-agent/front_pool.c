@@ -158,6 +158,7 @@ static void hand_over(struct http_call *c, struct pool_request *r)
 {
 	c->pool_request = r;
 	r->begun_us = ops_now_us(&call_agent(c)->ops);
+	r->trace = c->trace;
 	pool_ask(r);
 }
 

@@ -148,6 +148,7 @@ static struct request *request_begin(struct rls_check *k, enum request_kind kind
 	}
 	r->kind = kind;
 	r->on_done = on_done;
+	r->trace = k->task->trace;
 	r->owner = k;
 	k->request[number] = r;
 	k->n_in_progress++;

@@ -10,11 +10,14 @@
 #include "auth.h"
 #include "conn.h"
 #include "io/grpc_server.h"
+#include "trace.h"
 
 struct grpc_conn {
 	struct conn *conn;
 	struct grpc_server *server;
 	uint64_t pinged_ms; /* loop time; 0: no answer is awaited */
+	/* What the headers of the call say that are being read; owned; NULL: none has said anything yet. */
+	struct trace_origin *origin;
 };
 
 /* Zeroed at its start; lives in its call. */
@@ -26,6 +29,7 @@ struct grpc_task {
 	bool watches;                   /* the health of a service that there is */
 	uint64_t begun_us;
 	struct rls_check *check; /* in progress; NULL: none */
+	struct trace *trace;     /* ended with the call; NULL: none */
 };
 
 static inline struct agent *task_agent(const struct grpc_task *t)

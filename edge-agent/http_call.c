@@ -42,6 +42,8 @@ void call_answer(struct http_call *c, unsigned status, const char *media_type)
 
 	if (buf_failed(&front->fields) || buf_failed(&front->body))
 		a = (struct http_answer){.status = 503};
+	if (c->trace != NULL)
+		call_trace_answer(c, a.status);
 	http_exchange_answer(c->exchange, &a);
 	front->conn->held_bytes = http_server_held_bytes(front->server);
 	reuse(&front->fields);

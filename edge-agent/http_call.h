@@ -18,6 +18,7 @@
 #include "io/conf.h"
 #include "io/http_server.h"
 #include "pool_request.h"
+#include "trace.h"
 
 /*
  * A connection of this front. Its buffers are used by one call at a time, between its begin and its
@@ -51,6 +52,7 @@ struct http_call {
 	struct request *request;           /* in progress; NULL: none */
 	struct pool_request *pool_request; /* likewise */
 	struct call_errand *errand;        /* to other loops; NULL: none */
+	struct trace *trace;               /* ended with the call; NULL: none */
 	uint64_t begun_us;
 	uint16_t deny_status; /* CALL_CHECK: of a refusal */
 	uint8_t shape;        /* enum call_shape */
@@ -93,6 +95,14 @@ void call_no_policy(struct http_call *c, struct slice name);
 void call_errand_begin(struct call_errand *e, struct http_call *c);
 /* It is back, on the call's loop: the call that is to be answered, or NULL. */
 struct http_call *call_errand_end(struct call_errand *e);
+
+/* ---- its trace (call_trace.c) ---- */
+
+/* The agent traces: begins the call's, if its handler's are traced and it is sampled. */
+void call_trace_begin(struct http_call *c, const struct http_request *r, http_handler *handle,
+		      struct slice route);
+/* It is being answered. */
+void call_trace_answer(struct http_call *c, unsigned status);
 
 /* ---- what was sent ---- */
 

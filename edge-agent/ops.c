@@ -185,6 +185,10 @@ void ops_add(const struct agent *a, struct ops_totals *t)
 			t->grants = grants_numbers(publisher_grants(a->publisher));
 		}
 	}
+	if (a->tracer != NULL && a->owner == NULL) {
+		t->traces = true;
+		t->spans = tracer_counters(a->tracer);
+	}
 	t->own_region = a->conf.region;
 	t->draining = t->draining || a->draining;
 	t->started_s = a->ops.started_s;

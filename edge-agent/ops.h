@@ -20,6 +20,7 @@
 #include "io/redis_store.h"
 #include "publisher.h"
 #include "quotas.h"
+#include "tracer.h"
 
 struct agent;
 
@@ -98,6 +99,8 @@ struct ops_totals {
 	uint64_t outage_full;
 	bool publishes; /* there is a Kafka: */
 	struct publisher_counters publisher;
+	bool traces; /* there is a collector: */
+	struct tracer_counters spans;
 	struct quotas_numbers quotas; /* of the owner's, as the rest */
 	struct grants_numbers grants;
 	const char *own_region; /* its name, for the life of the agent */

@@ -267,6 +267,33 @@ static void collect_kafka(struct metrics_writer *w, const void *totals)
 		metrics_numbers(w, numbers, sizeof numbers / sizeof numbers[0]);
 }
 
+static void collect_traces(struct metrics_writer *w, const void *totals)
+{
+	const struct ops_totals *t = totals;
+	const struct tracer_counters *s = &t->spans;
+	const struct {
+		const char *outcome;
+		uint64_t value;
+	} outcomes[] = {{"exported", s->exported},
+			{"dropped", s->dropped},
+			{"rejected", s->rejected},
+			{"failed", s->failed}};
+
+	if (!t->traces)
+		return;
+	metrics_family(w, "kova_trace_spans", METRIC_COUNTER, NULL,
+		       "Spans by what became of them: the collector has them; there was no room in "
+		       "the queue; the collector rejected them; it refused their batch, or did not "
+		       "answer for a minute.");
+	for (size_t i = 0; i < sizeof outcomes / sizeof outcomes[0]; i++) {
+		const struct metric_label label = {"outcome", outcomes[i].outcome};
+
+		metrics_sample(w, &label, 1, (double)outcomes[i].value);
+	}
+	metrics_number(w, "kova_trace_spans_queued", METRIC_GAUGE, NULL,
+		       "Spans that wait for the collector.", (double)s->queued);
+}
+
 static void write_roots(struct metrics_writer *w, const struct ops_totals *t)
 {
 	static const char *const states[QUOTA_STATES] = {[QUOTA_GRANTED] = "granted",
@@ -523,7 +550,7 @@ void ops_metrics(const struct ops_totals *t, struct buf *out, bool openmetrics)
 		collect_build,  collect_policies, collect_store,   collect_engine,
 		collect_home,   collect_kafka,    collect_shares,  collect_clock,
 		collect_gossip, collect_latency,  collect_process, collect_connections,
-		collect_pools,
+		collect_pools,  collect_traces,
 	};
 
 	metrics_write(out, openmetrics, collectors, sizeof collectors / sizeof collectors[0], t);

@@ -15,6 +15,7 @@
 #include "engine.h"
 #include "io/log.h"
 #include "pool_own.h"
+#include "pool_trace.h"
 
 enum { UNDO_FIRST = 16 };
 
@@ -72,8 +73,10 @@ static void call_fail(struct pool_call *c)
 	c->line->looking &= !c->looks;
 	if (c->probes)
 		pool_probes_unanswered(c->line, c->room);
-	for (uint32_t i = 0; i < c->n; i++)
+	for (uint32_t i = 0; i < c->n; i++) {
+		traced_pool_answer(c->requests[i], false);
 		pool_request_outage(c->requests[i]);
+	}
 	call_end(c);
 }
 
@@ -94,6 +97,7 @@ static bool answer_one(struct pool_call *c, struct pool_request *r, struct pool_
 	enum pool_reported reported;
 	bool flag;
 
+	traced_pool_answer(r, true);
 	switch (r->kind) {
 	case POOL_ASK_NEXT:
 		if (!pool_read_given(reply, &given))
@@ -247,6 +251,7 @@ static void add_request(struct pool_call *c, struct pool_request *r)
 	}
 	pool_def_unref(r->def);
 	r->def = pool_def_ref(c->def);
+	traced_pool_ask(r);
 	c->requests[c->n++] = r;
 }
 

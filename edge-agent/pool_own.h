@@ -8,6 +8,7 @@
  *   pool_probes.c   endpoints in cooldown are tried out
  *   pool_watch.c    the five numbers, and what is known for metrics
  *   pool_json.c     what is known of a pool as JSON
+ *   pool_trace.c    what is said of a request in its trace
  */
 #pragma once
 

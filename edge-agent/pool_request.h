@@ -59,6 +59,8 @@ struct pool_def;
 struct pool_line;
 struct pool_service;
 struct request;
+struct span;
+struct trace;
 
 struct pool_request {
 	/* Filled in by the front; every slice is borrowed until pool_ask() returns. */
@@ -81,6 +83,7 @@ struct pool_request {
 	void (*on_done)(struct pool_request *r); /* may pool_request_free(r) */
 	void *owner;                             /* the front's */
 	uint64_t begun_us;                       /* the front's */
+	struct trace *trace;                     /* the front's, who ends it; NULL: none is made */
 
 	struct pool_answer answer;
 
@@ -106,6 +109,7 @@ struct pool_request {
 	uint64_t hint_us;
 	struct pool_quota quotas[POOL_QUOTAS_MAX];
 	uint8_t n_quotas;
+	struct span *span, *wait_span; /* traced: of the call that is out, of its waiting */
 };
 
 struct pool_request *pool_request_new(struct pool_service *s, enum pool_request_kind kind);

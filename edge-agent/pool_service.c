@@ -23,6 +23,7 @@
 #include "engine.h"
 #include "io/clock.h"
 #include "pool_own.h"
+#include "pool_trace.h"
 
 enum {
 	REQUESTS_MAX = 65536,
@@ -106,6 +107,7 @@ void pool_request_free(struct pool_request *r)
 
 void pool_request_done(struct pool_request *r)
 {
+	traced_pool_decision(r);
 	if (r->abandoned)
 		pool_request_free(r);
 	else
@@ -437,6 +439,7 @@ static void take_permits(struct pool_request *r)
 	take->kind = REQUEST_TAKE;
 	take->owner = r;
 	take->on_done = on_taken;
+	take->trace = r->trace;
 	if (r->def->permit[0] != '\0')
 		add_pair(take, slice_of(r->def->permit), permit_key(&r->def->members[r->given]), 1);
 	if (r->def->target_policy[0] != '\0' && r->target.len > 0)
@@ -598,6 +601,7 @@ void pool_ask(struct pool_request *r)
 void pool_request_abandon(struct pool_request *r)
 {
 	r->abandoned = true;
+	traced_pool_abandon(r);
 	if (r->take != NULL) {
 		request_abandon(r->take);
 		r->take = NULL;

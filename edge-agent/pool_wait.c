@@ -6,6 +6,7 @@
 #include <assert.h>
 
 #include "pool_own.h"
+#include "pool_trace.h"
 
 enum { ASK_FIRST_MAX = 16, ASK_MAX = POOL_CALL_OPS_MAX };
 
@@ -101,6 +102,7 @@ void pool_wait_join(struct pool_request *r)
 		else
 			l->waiting = r;
 		l->last_waiting = r;
+		traced_pool_wait(r);
 	}
 	if (timer_heap_set(&l->service->deadlines, &r->deadline, r->until_ms) != KOVA_OK) {
 		pool_wait_leave(r);

@@ -104,6 +104,8 @@ struct answer {
 	int64_t amount; /* refund: given back; release, renew: 1 or 0; feedback: of the script */
 };
 
+struct trace;
+
 struct request {
 	/* Filled in by the front; every slice is borrowed until decide() returns. */
 	enum request_kind kind;
@@ -122,6 +124,7 @@ struct request {
 	void (*on_done)(struct request *r); /* the answer is in r->answer; may request_free(r) */
 	void *owner;                        /* the front's */
 	uint64_t begun_us;                  /* the front's: ops_now_us() when it was whole */
+	struct trace *trace;                /* the front's, who ends it; NULL: none is made */
 
 	struct answer answer;
 };

@@ -269,9 +269,14 @@ static struct site *site_of(const struct engine *e, const struct catalogue *c,
 					   rendezvous_hash(keyspace_root(q->key)))];
 }
 
+const struct site *resolve_home(const struct engine *e, const struct request_pair *q)
+{
+	return e->n_sites > 1 ? site_of(e, control_catalogue(e->control), q) : e->own;
+}
+
 bool resolve_is_far(const struct engine *e, const struct request_pair *q)
 {
-	return e->n_sites > 1 && site_of(e, control_catalogue(e->control), q)->is_far;
+	return resolve_home(e, q)->is_far;
 }
 
 /* Two Redises can't take together or not at all. */

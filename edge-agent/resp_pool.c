@@ -75,6 +75,7 @@ static void on_done(struct pool_request *r)
 {
 	struct reply_later *later = r->owner;
 
+	trace_end(r->trace);
 	ops_observe(&later->session->conn->agent->ops, OPS_RESP, r->begun_us);
 	if (r->answer.error != POOL_NO_ERROR)
 		resp_write_error(&later->text, error_code(r), r->answer.message);
@@ -88,7 +89,11 @@ static void on_done(struct pool_request *r)
 
 static void on_abandoned(struct reply_later *later)
 {
-	pool_request_abandon(later->owner);
+	struct pool_request *r = later->owner;
+	struct trace *trace = r->trace;
+
+	pool_request_abandon(r);
+	trace_end(trace);
 }
 
 static void ask(const struct resp_call *call, struct pool_request *r)
@@ -106,6 +111,9 @@ static void ask(const struct resp_call *call, struct pool_request *r)
 	r->owner = later;
 	r->on_done = on_done;
 	r->begun_us = ops_now_us(&call->session->conn->agent->ops);
+	if (call->session->conn->agent->tracer != NULL)
+		r->trace = session_trace(call->session,
+					 r->kind == POOL_ASK_NEXT ? "kova.next" : "kova.report");
 	pool_ask(r);
 }
 

@@ -229,6 +229,8 @@ static void on_request_done(struct request *r)
 	struct resp_session *s = r->owner;
 
 	r->owner = NULL;
+	trace_end(r->trace);
+	r->trace = NULL;
 	ops_observe(&s->conn->agent->ops, OPS_RESP, r->begun_us);
 	if (!s->executing)
 		drain(s);
@@ -247,6 +249,8 @@ static void abandon_later(struct resp_session *s, struct reply_later *later)
 
 static void slot_abandon(struct resp_session *s, struct reply_slot *slot)
 {
+	struct trace *trace = slot->request != NULL ? slot->request->trace : NULL;
+
 	if (slot->later != NULL)
 		abandon_later(s, slot->later);
 	if (slot->request == NULL)
@@ -255,6 +259,7 @@ static void slot_abandon(struct resp_session *s, struct reply_slot *slot)
 		request_free(slot->request);
 	else
 		request_abandon(slot->request);
+	trace_end(trace);
 	conn_request_ended(s->conn);
 }
 
@@ -337,6 +342,22 @@ void session_commit(struct resp_session *s)
 	drain(s);
 }
 
+static const char *const span_names[] = {
+	[REQUEST_TAKE] = "kova.take",         [REQUEST_PEEK] = "kova.peek",
+	[REQUEST_REFUND] = "kova.refund",     [REQUEST_ACQUIRE] = "kova.acquire",
+	[REQUEST_RELEASE] = "kova.release",   [REQUEST_RENEW] = "kova.renew",
+	[REQUEST_THROTTLE] = "kova.throttle", [REQUEST_FEEDBACK] = "kova.feedback",
+};
+
+struct trace *session_trace(const struct resp_session *s, const char *name)
+{
+	struct trace *trace = trace_begin(s->conn->agent, name, NULL);
+
+	if (trace != NULL)
+		span_set_text(trace_call(trace), "network.protocol.name", SLICE("resp"));
+	return trace;
+}
+
 void session_decide(struct resp_session *s, struct request *request, enum reply_shape shape)
 {
 	struct reply_slot *slot = ring_push(s);
@@ -350,6 +371,8 @@ void session_decide(struct resp_session *s, struct request *request, enum reply_
 	request->owner = s;
 	request->on_done = on_request_done;
 	request->begun_us = ops_now_us(&s->conn->agent->ops);
+	if (s->conn->agent->tracer != NULL)
+		request->trace = session_trace(s, span_names[request->kind]);
 	conn_request_begins(s->conn);
 	decide(s->conn->agent->engine, request);
 }

@@ -14,6 +14,7 @@
 #include "auth.h"
 #include "conn.h"
 #include "core/resp.h"
+#include "trace.h"
 
 enum { SESSION_NAME_MAX = 64 };
 
@@ -75,6 +76,9 @@ struct resp_call {
 
 /* Starts `request` (owned from here on), whose answer is the reply. */
 void session_decide(struct resp_session *s, struct request *request, enum reply_shape shape);
+
+/* The trace of a command, if it is one that is sampled; the span's `name` is a constant. No client can say whose it is. */
+struct trace *session_trace(const struct resp_session *s, const char *name);
 
 /* The reply comes later; session_said() is owed, on this loop. NULL: out of memory, which is the reply. */
 struct reply_later *session_later(struct resp_session *s);

@@ -383,6 +383,15 @@ bool waiters_join(struct request_state *s, uint64_t deadline_ms)
 	return true;
 }
 
+unsigned waiters_position(const struct request_state *s)
+{
+	unsigned n = 0;
+
+	for (const struct wait_place *p = s->waiter.places; p != NULL; p = p->prev)
+		n++;
+	return n;
+}
+
 void waiters_enter(struct request_state *s)
 {
 	bool behind = !first_everywhere(s);

@@ -5,7 +5,7 @@
 
 #include "core/hash.h"
 #include "core/pool_script.h"
-#include "io/contact.h"
+#include "io/transfers.h"
 
 /* An endpoint while the list is being read. */
 struct reading {
@@ -370,7 +370,7 @@ static void read_health(struct compiler *c, const struct pool_fields *f)
 		return;
 	if (c->def->rule.kind == POOL_KEY)
 		conf_fail(c->r, c->path, "health", CONF_AT_KEY, "only a `proxy` pool has `health`");
-	else if (!contact_url_is_valid(h.url))
+	else if (!web_url_is_valid(h.url))
 		conf_fail(c->r, &at, "url", CONF_AT_VALUE,
 			  "`url` must be an http:// or https:// URL");
 	c->def->rule.every = us(h.every);

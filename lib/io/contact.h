@@ -23,9 +23,6 @@ struct contacts *contacts_new(uv_loop_t *loop);
 /* Ends all of them unheard; on_closed is called from the loop, and then it is gone. NULL is nothing, on_closed is not called. */
 void contacts_close(struct contacts *c, void (*on_closed)(void *data), void *data);
 
-/* Whether a contact can ask for it: http:// or https://, and a host. */
-bool contact_url_is_valid(const char *url);
-
 struct contact_order {
 	const struct pool_url *through;
 	struct slice session; /* in the place of `{session}` */

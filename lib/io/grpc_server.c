@@ -318,6 +318,8 @@ static void hear_field(struct grpc_call *c, struct slice name, struct slice valu
 		hear_timeout(c, value);
 	else if (slice_equal(name, SLICE("authorization")))
 		s->ops->on_authorization(c, value);
+	else if (slice_equal(name, SLICE("traceparent")) || slice_equal(name, SLICE("tracestate")))
+		s->ops->on_trace_field(c, name, value);
 }
 
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,

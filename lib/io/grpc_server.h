@@ -55,6 +55,8 @@ struct grpc_server_ops {
 	bool (*find)(void *data, struct slice path, unsigned *ret_method, bool *ret_client_streams);
 	/* The value of a field `authorization`, as it comes. */
 	void (*on_authorization)(struct grpc_call *c, struct slice value);
+	/* The value of a field `traceparent` or `tracestate` (`name`). Comes after find(), before the headers of any other call. */
+	void (*on_trace_field)(struct grpc_call *c, struct slice name, struct slice value);
 	/* The headers are whole, and fit. May end the call. */
 	void (*on_begin)(struct grpc_call *c);
 	/*

@@ -56,6 +56,13 @@ static bool find(void *data, struct slice path, unsigned *ret_method, bool *ret_
 	return false;
 }
 
+static void on_trace_field(struct grpc_call *c, struct slice name, struct slice value)
+{
+	(void)c;
+	(void)name;
+	(void)value;
+}
+
 static void on_authorization(struct grpc_call *c, struct slice value)
 {
 	(void)c;
@@ -136,6 +143,7 @@ static const struct grpc_server_ops ops = {
 	.out = out_of,
 	.find = find,
 	.on_authorization = on_authorization,
+	.on_trace_field = on_trace_field,
 	.on_begin = on_begin,
 	.on_message = on_message,
 	.on_half_closed = on_half_closed,
