@@ -31,6 +31,7 @@
 #include "io/redis_child.h"
 #include "io/state_dir.h"
 #include "listener.h"
+#include "live.h"
 #include "publisher.h"
 #include "tour.h"
 #include "tracer.h"
@@ -59,6 +60,7 @@ struct agent_life {
 	unsigned n_workers, n_open;
 	struct conn_pool **pools; /* of all workers */
 	struct outage_log *outages;
+	struct live *live;
 	struct listener *listeners[LISTENERS];
 	uv_signal_t signals[SIGNALS];
 	uv_timer_t timer; /* starting: are the workers ready? */
@@ -505,6 +507,7 @@ static void on_written(const struct control_written *list, size_t n, void *data)
 	struct agent_life *l = data;
 
 	change_log_add(l->changes, list, n);
+	live_config_changed(l->workers[0].agent.live);
 	if (l->gossip != NULL)
 		gossip_service_written(l->gossip, list, n);
 }
@@ -667,6 +670,11 @@ static bool make_workers(struct agent_life *l)
 		a->owner = i > 0 ? &l->workers[0].agent : NULL;
 		a->next = n > 1 ? &l->workers[(i + 1) % n].agent : NULL;
 	}
+	l->live = live_new(&l->workers[0].agent);
+	if (l->live == NULL)
+		return false;
+	for (unsigned i = 0; i < n; i++)
+		l->workers[i].agent.live = l->live;
 	l->workers[0].agent.auth = l->auth;
 	l->n_workers = 1;
 	l->status = KOVA_OK;
@@ -714,6 +722,7 @@ static void release(struct agent_life *l)
 	for (unsigned i = 0; l->workers != NULL && i < l->conf.threads; i++)
 		free(l->workers[i].sites);
 	outage_log_free(l->outages);
+	live_free(l->live);
 	free(l->pools);
 	free(l->workers);
 	edge_conf_release(&l->conf);

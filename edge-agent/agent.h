@@ -20,6 +20,8 @@ struct control;
 struct publisher;
 struct usage_feed;
 struct gossip_service;
+struct live;
+struct live_viewer;
 struct pool_service;
 struct tracer;
 
@@ -42,6 +44,8 @@ struct agent {
 	struct publisher *publisher; /* the owner's; NULL: there is no Kafka */
 	struct tracer *tracer;       /* of all loops; NULL: nothing is traced */
 	struct random_pool random;   /* for the ids of traces */
+	struct live *live;           /* of all loops */
+	struct live_viewer *viewers; /* of this loop */
 	struct ops ops;
 	unsigned tours; /* tours and other errands to loops that are on their way from here */
 	bool draining;  /* SIGTERM was received: no new connections, readyz says so */

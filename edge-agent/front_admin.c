@@ -7,6 +7,7 @@
 #include "core/keyspace.h"
 #include "core/quote.h"
 #include "http_call.h"
+#include "members.h"
 #include "tour.h"
 
 void handle_policies(struct http_call *c, const struct http_request *r)
@@ -23,23 +24,13 @@ void handle_overrides(struct http_call *c, const struct http_request *r)
 
 /* ---- members ---- */
 
-/* Where this node is reached: by HTTP as this caller did, unless it came by a unix socket. */
-static json_t *own_address(const struct http_call *c)
-{
-	char text[CONN_ADDRESS_MAX];
-
-	conn_local(c->front->conn, text);
-	return json_string(text);
-}
-
-/* Without gossip. */
+/* Without gossip: where this node is reached, by HTTP as this caller did, unless it came by a unix socket. */
 static json_t *only_member(const struct http_call *c)
 {
-	const struct edge_conf *conf = &call_agent(c)->conf;
+	char address[CONN_ADDRESS_MAX];
 
-	return json_pack("{s:[{s:s?,s:s?,s:s,s:s,s:o,s:i,s:i}]}", "members", "node", conf->node,
-			 "region", conf->region, "role", "agent", "state", "alive", "address",
-			 own_address(c), "incarnation", 0, "skew_ms", 0);
+	conn_local(c->front->conn, address);
+	return members_alone(&call_agent(c)->conf, address);
 }
 
 /* What the owner's loop knows. */

@@ -28,6 +28,7 @@ static void serve_health(struct http_call *c, const struct http_request *r)
 	call_answer(c, 200, "application/json");
 }
 
+/* The dashboard; to who wants no page, what there is. */
 static void serve_start(struct http_call *c, const struct http_request *r)
 {
 	static const char text[] =
@@ -43,9 +44,14 @@ static void serve_start(struct http_call *c, const struct http_request *r)
 		"PUT  /v1/pools/{pool}/endpoints    PATCH /v1/pools/{pool}/endpoints/{id}\n"
 		"GET  /v1/changes\n"
 		"GET  /v1/members /v1/usage?policy=P&key=K /v1/home?key=K\n"
+		"GET  /v1/stream\n"
 		"GET  /healthz /readyz /metrics\n";
 
-	(void)r;
+	if (http_request_accepts(r, SLICE("text"), SLICE("html")) >=
+	    http_request_accepts(r, SLICE("text"), SLICE("plain"))) {
+		handle_pages(c, r);
+		return;
+	}
 	buf_add_slice(call_body(c), SLICE(text));
 	call_answer(c, 200, "text/plain; charset=utf-8");
 }
@@ -97,7 +103,9 @@ static const struct route routes[] = {
 	{METHOD_GET, PATH("/healthz"), OPEN, serve_health},
 	{METHOD_GET, PATH("/readyz"), OPEN, handle_ready},
 	{METHOD_GET, PATH("/metrics"), ANY_TOKEN, handle_metrics},
-	{METHOD_GET, PATH("/"), ANY_TOKEN, serve_start},
+	{METHOD_GET, PATH("/v1/stream"), ANY_TOKEN, handle_stream},
+	{METHOD_GET, PATH("/"), OPEN, serve_start},
+	{METHOD_GET, PATH("/assets/*/"), OPEN, handle_pages},
 };
 
 enum { N_ROUTES = sizeof routes / sizeof routes[0] };
@@ -117,7 +125,7 @@ static bool path_matches(const struct route *route, struct slice path)
 		p = slice_after(p, star + 1);
 		path = slice_after(path, star + part);
 	}
-	if (p.len == 1 || p.ptr[p.len - 1] != '/')
+	if (route->path.len == 1 || p.ptr[p.len - 1] != '/')
 		return slice_equal(p, path);
 	return path.len > p.len && memcmp(path.ptr, p.ptr, p.len) == 0 &&
 	       memchr(path.ptr + p.len, '/', path.len - p.len) == NULL;
@@ -308,6 +316,7 @@ static void on_abandoned(struct http_exchange *x)
 	if (c->errand != NULL)
 		c->errand->call = NULL;
 	trace_end(c->trace);
+	live_leave(call_agent(c), &c->viewer);
 	conn_request_ended(c->front->conn);
 }
 
@@ -388,14 +397,21 @@ static size_t on_bytes(struct conn *c, struct slice bytes)
 	return used;
 }
 
-/*
- * Nobody waits for long behind a closed pen; who has only shut it may still get what is under way.
- */
-static bool is_waiting(struct http_exchange *x)
+static bool is_watching(struct http_exchange *x)
 {
 	struct http_call *c = http_exchange_extra(x);
 
-	return (c->request != NULL && c->request->wait_ms != 0) ||
+	return c->viewer.prev != NULL;
+}
+
+/*
+ * Nobody waits or watches for long behind a closed pen; who has only shut it may still get what is under way.
+ */
+static bool is_endless(struct http_exchange *x)
+{
+	struct http_call *c = http_exchange_extra(x);
+
+	return is_watching(x) || (c->request != NULL && c->request->wait_ms != 0) ||
 	       (c->pool_request != NULL && c->pool_request->wait_ms != 0);
 }
 
@@ -403,7 +419,14 @@ static void on_end(struct conn *c)
 {
 	struct http_conn *front = c->front;
 
-	http_server_abandon_from(front->server, is_waiting);
+	http_server_abandon_from(front->server, is_endless);
+}
+
+static void on_finish(struct conn *c)
+{
+	struct http_conn *front = c->front;
+
+	http_server_abandon_from(front->server, is_watching);
 }
 
 static void on_timeout(struct conn *c)
@@ -438,6 +461,7 @@ const struct front_ops front_http = {
 	.on_open = on_open,
 	.on_bytes = on_bytes,
 	.on_end = on_end,
+	.on_finish = on_finish,
 	.on_timeout = on_timeout,
 	.on_closed = on_closed,
 };

@@ -40,11 +40,20 @@ void call_answer(struct http_call *c, unsigned status, const char *media_type)
 				.fields = buf_slice(&front->fields),
 				.body = buf_slice(&front->body)};
 
-	if (buf_failed(&front->fields) || buf_failed(&front->body))
-		a = (struct http_answer){.status = 503};
+	call_answer_with(c, &a);
+}
+
+void call_answer_with(struct http_call *c, const struct http_answer *a)
+{
+	struct http_conn *front = c->front;
+	const struct http_answer none = {.status = 503};
+	bool failed = buf_failed(&front->fields) || buf_failed(&front->body);
+
+	if (failed)
+		a = &none;
 	if (c->trace != NULL)
-		call_trace_answer(c, a.status);
-	http_exchange_answer(c->exchange, &a);
+		call_trace_answer(c, a->status);
+	http_exchange_answer(c->exchange, a);
 	front->conn->held_bytes = http_server_held_bytes(front->server);
 	reuse(&front->fields);
 	reuse(&front->body);

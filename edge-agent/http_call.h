@@ -17,6 +17,7 @@
 #include "conn.h"
 #include "io/conf.h"
 #include "io/http_server.h"
+#include "live.h"
 #include "pool_request.h"
 #include "trace.h"
 
@@ -53,6 +54,7 @@ struct http_call {
 	struct pool_request *pool_request; /* likewise */
 	struct call_errand *errand;        /* to other loops; NULL: none */
 	struct trace *trace;               /* ended with the call; NULL: none */
+	struct live_viewer viewer;         /* of GET /v1/stream */
 	uint64_t begun_us;
 	uint16_t deny_status; /* CALL_CHECK: of a refusal */
 	uint8_t shape;        /* enum call_shape */
@@ -79,6 +81,8 @@ struct buf *call_body(struct http_call *c);
 
 /* Answers with what is in the buffers. `media_type` NULL: an empty body. */
 void call_answer(struct http_call *c, unsigned status, const char *media_type);
+/* The same with `a`, whose fields may be those in the buffer. */
+void call_answer_with(struct http_call *c, const struct http_answer *a);
 /* Answers with `value` (stolen); NULL: 503, out of memory. */
 void call_answer_json(struct http_call *c, unsigned status, json_t *value);
 /*
@@ -139,4 +143,4 @@ http_handler front_pool_next, front_pool_report, front_pool_show, front_pool_lis
 http_handler handle_put_pool, handle_delete_pool, handle_put_endpoints, handle_patch_endpoint;
 http_handler handle_policies, handle_put_policy, handle_delete_policy, handle_overrides,
 	handle_put_override, handle_delete_override, handle_changes, handle_members, handle_usage,
-	handle_home, handle_ready, handle_metrics;
+	handle_home, handle_ready, handle_metrics, handle_pages, handle_stream;

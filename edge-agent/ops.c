@@ -157,7 +157,7 @@ static void add_policy(const struct policy_stats *s, unsigned i, void *data)
 	at->name = i < OPS_POLICIES_MAX ? s->name : "(other)"; /* no policy can be called so */
 	if (p->n < OPS_POLICIES_MAX + 1 && p->n <= i)
 		p->n++;
-	ADD_NUMBERS(&at->counts, *n);
+	policy_counts_add(&at->counts, n);
 }
 
 void ops_add(const struct agent *a, struct ops_totals *t)
@@ -198,6 +198,8 @@ void ops_add(const struct agent *a, struct ops_totals *t)
 	if (a->ops.conns != NULL)
 		add_connections(t, a->ops.conns);
 	t->loop = a->index;
+	if (a->live != NULL)
+		t->live = live_counters(a->live);
 	if (a->gossip != NULL)
 		gossip_service_numbers(a->gossip, &t->gossip);
 	if (t->policies != NULL)

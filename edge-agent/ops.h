@@ -18,6 +18,7 @@
 #include "io/grpc_server.h"
 #include "io/metrics.h"
 #include "io/redis_store.h"
+#include "live.h"
 #include "publisher.h"
 #include "quotas.h"
 #include "tracer.h"
@@ -112,6 +113,7 @@ struct ops_totals {
 	uint64_t connections, max_clients;
 	unsigned loop;                 /* the one that was added last */
 	struct gossip_numbers gossip;  /* the owner's */
+	struct live_counters live;     /* of all loops together */
 	struct ops_policies *policies; /* NULL: they are not asked for */
 	struct ops_pools *pools;       /* likewise */
 };

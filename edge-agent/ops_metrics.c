@@ -544,13 +544,35 @@ static void collect_connections(struct metrics_writer *w, const void *totals)
 	sample(w, "direction", "out", n->bytes_out);
 }
 
+static void collect_live(struct metrics_writer *w, const void *totals)
+{
+	const struct live_counters *n = &((const struct ops_totals *)totals)->live;
+	const struct metric_number numbers[] = {
+		{"kova_stream_viewers", METRIC_GAUGE, "Those who watch /v1/stream now.",
+		 n->viewers},
+		{"kova_stream_events", METRIC_COUNTER,
+		 "Rounds of numbers that were gathered for them; none while nobody watches.",
+		 n->events},
+		{"kova_stream_skipped", METRIC_COUNTER,
+		 "Rounds that one of them was not sent, since the last one was still to be taken.",
+		 n->skipped},
+		{"kova_stream_cut_off", METRIC_COUNTER,
+		 "Of them, those who were cut off as they took nothing for ten rounds.",
+		 n->cut_off},
+		{"kova_stream_refused", METRIC_COUNTER,
+		 "Those who were refused as 64 watched already.", n->refused},
+	};
+
+	metrics_numbers(w, numbers, sizeof numbers / sizeof numbers[0]);
+}
+
 void ops_metrics(const struct ops_totals *t, struct buf *out, bool openmetrics)
 {
 	static metrics_collector *const collectors[] = {
 		collect_build,  collect_policies, collect_store,   collect_engine,
 		collect_home,   collect_kafka,    collect_shares,  collect_clock,
 		collect_gossip, collect_latency,  collect_process, collect_connections,
-		collect_pools,  collect_traces,
+		collect_pools,  collect_traces,   collect_live,
 	};
 
 	metrics_write(out, openmetrics, collectors, sizeof collectors / sizeof collectors[0], t);

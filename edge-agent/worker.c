@@ -12,6 +12,7 @@
 #include "event_kinds.h"
 #include "io/log.h"
 #include "io/redis_cluster_map.h"
+#include "live.h"
 
 enum { DRAIN_MS = 5000, DRAIN_POLL_MS = 20, START_POLL_MS = 5, ERRANDS_POLL_MS = 2 };
 
@@ -319,6 +320,8 @@ static void on_conns_closed(void *data)
 static void close_all(struct worker *w)
 {
 	ops_stop(&w->agent);
+	if (w->agent.owner == NULL && w->agent.live != NULL)
+		live_stop(w->agent.live);
 	if (w->conns != NULL)
 		conn_pool_close(w->conns, on_conns_closed, w);
 	else

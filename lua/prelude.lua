@@ -3,7 +3,7 @@
 -- Why a script: to read a state, refill it and write it back must be one step, or two agents spend the same token; and
 -- one call for many decisions costs Redis less than half of what a call a decision does (figures: README.md).
 --
--- The build joins this file, one file an algorithm and decide.lua (cmake/embed_lua.cmake). The agent's side is
+-- The build joins this file, one file an algorithm and decide.lua (cmake/embed.cmake). The agent's side is
 -- lib/core/script.c; README.md has the layout of the program and of the reply.
 --
 -- KEYS     the states' keys, first those that hold strings (read at once by MGET); all with one hash tag

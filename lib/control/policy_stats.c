@@ -17,6 +17,18 @@ static struct {
 	atomic_uint with_feedback;
 } registry = {.lock = PTHREAD_MUTEX_INITIALIZER, .loops = 1};
 
+void policy_counts_add(struct policy_counts *sum, const struct policy_counts *counts)
+{
+	for (size_t at = 0; at < sizeof *sum; at += sizeof(uint64_t)) {
+		uint64_t total, number;
+
+		memcpy(&total, (char *)sum + at, sizeof total);
+		memcpy(&number, (const char *)counts + at, sizeof number);
+		total += number;
+		memcpy((char *)sum + at, &total, sizeof total);
+	}
+}
+
 static struct policy_stats **place_of(struct policy_stats **table, size_t mask, struct slice name)
 {
 	size_t i = hash_bytes(name, 0) & mask;

@@ -27,6 +27,9 @@ struct policy_counts {
 	uint64_t adaptive_raised, adaptive_lowered;
 };
 
+/* Adds `counts` to `sum`. */
+void policy_counts_add(struct policy_counts *sum, const struct policy_counts *counts);
+
 struct policy_stats {
 	char name[NAME_BYTES_MAX + 1];
 	struct policy_counts *of_loops;

@@ -1,4 +1,4 @@
-/* A Redis script as built in (lua/, cmake/embed_lua.cmake): its bytes and the SHA-1 that EVALSHA takes. */
+/* A Redis script as built in (lua/, cmake/embed.cmake): its bytes and the SHA-1 that EVALSHA takes. */
 #pragma once
 
 #include <stddef.h>

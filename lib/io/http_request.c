@@ -144,3 +144,26 @@ unsigned http_request_accepts(const struct http_request *r, struct slice type, s
 	}
 	return asked ? best_q : 1000;
 }
+
+bool http_request_accepts_coding(const struct http_request *r, struct slice coding)
+{
+	unsigned q = 0, any_q = 0;
+	bool named = false;
+
+	for (unsigned i = 0; i < r->n_fields; i++) {
+		if (!http_same_text(r->fields[i].name, SLICE("Accept-Encoding")))
+			continue;
+		for (struct slice rest = r->fields[i].value; rest.len != 0;) {
+			struct slice parameters = next_part(&rest, ',');
+			struct slice name = trim(next_part(&parameters, ';'));
+
+			if (http_same_text(name, coding)) {
+				named = true;
+				q = range_q(parameters);
+			} else if (slice_equal(name, SLICE("*"))) {
+				any_q = range_q(parameters);
+			}
+		}
+	}
+	return (named ? q : any_q) != 0;
+}

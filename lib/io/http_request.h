@@ -51,3 +51,9 @@ bool http_target_split(struct slice target, struct slice *ret_path, struct slice
  */
 unsigned http_request_accepts(const struct http_request *r, struct slice type,
 			      struct slice subtype);
+
+/*
+ * Whether Accept-Encoding (RFC 9110 §12.5.3) allows the content coding, by its name or by `*`. Without that field: false, so
+ * that who does not speak of codings gets what it surely reads.
+ */
+bool http_request_accepts_coding(const struct http_request *r, struct slice coding);

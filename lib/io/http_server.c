@@ -32,6 +32,7 @@ struct http_exchange {
 	bool is_head;               /* answered without a body */
 	bool is_last;               /* the connection ends after it */
 	bool is_1_0;
+	bool streams; /* its body goes on until the connection ends */
 	struct buf pending;
 	alignas(max_align_t) unsigned char extra[];
 };
@@ -85,7 +86,7 @@ static struct http_exchange *exchange_new(struct http_server *s)
 	}
 	x->server = s;
 	x->next = NULL;
-	x->done = false;
+	x->done = x->streams = false;
 	memset(x->extra, 0, s->ops->extra_bytes);
 	return x;
 }
@@ -132,6 +133,7 @@ static const struct {
 } status_texts[] = {
 	{200, "OK"},
 	{204, "No Content"},
+	{304, "Not Modified"},
 	{400, "Bad Request"},
 	{401, "Unauthorized"},
 	{403, "Forbidden"},
@@ -178,6 +180,11 @@ static struct slice date_line(void)
 	return (struct slice){text, len};
 }
 
+static bool has_body(const struct http_answer *a)
+{
+	return a->status != 204 && a->status != 304;
+}
+
 static void write_answer(struct buf *out, const struct http_exchange *x,
 			 const struct http_answer *a, bool is_last)
 {
@@ -192,7 +199,7 @@ static void write_answer(struct buf *out, const struct http_exchange *x,
 		buf_add_text(out, a->media_type);
 		buf_add_slice(out, SLICE("\r\n"));
 	}
-	if (a->status != 204) {
+	if (has_body(a) && !x->streams) {
 		buf_add_slice(out, SLICE("Content-Length: "));
 		buf_add_uint(out, a->body.len);
 		buf_add_slice(out, SLICE("\r\n"));
@@ -203,7 +210,7 @@ static void write_answer(struct buf *out, const struct http_exchange *x,
 		buf_add_slice(out, SLICE("Connection: keep-alive\r\n"));
 	buf_add_slice(out, a->fields);
 	buf_add_slice(out, SLICE("\r\n"));
-	if (!x->is_head && a->status != 204)
+	if (!x->is_head && has_body(a))
 		buf_add_slice(out, a->body);
 }
 
@@ -232,7 +239,40 @@ static void flush_queue(struct http_server *s)
 			return;
 		}
 	}
+	if (s->first != NULL && s->first->streams && s->first->pending.len > 0) {
+		struct http_exchange *x = s->first;
+
+		s->held_bytes -= x->pending.len;
+		buf_add_slice(s->ops->out(s->data), buf_slice(&x->pending));
+		buf_release(&x->pending);
+	}
 	write_continue_if_due(s);
+}
+
+void http_exchange_stream(struct http_exchange *x, const struct http_answer *a)
+{
+	struct http_server *s = x->server;
+
+	assert(!x->done && x->next == NULL && !x->is_head);
+	x->streams = x->is_last = s->ended = true;
+	write_answer(x == s->first ? s->ops->out(s->data) : &x->pending, x, a, true);
+	s->held_bytes += x->pending.len;
+}
+
+bool http_exchange_write(struct http_exchange *x, struct slice bytes)
+{
+	struct http_server *s = x->server;
+
+	assert(x->streams);
+	if (x != s->first)
+		return false;
+	buf_add_slice(s->ops->out(s->data), bytes);
+	return true;
+}
+
+bool http_exchange_is_head(const struct http_exchange *x)
+{
+	return x->is_head;
 }
 
 void http_exchange_answer(struct http_exchange *x, const struct http_answer *a)

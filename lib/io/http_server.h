@@ -5,7 +5,8 @@
  *
  * One request: http_server_feed() … ops->on_request() → (at once or later) http_exchange_answer() →
  * ops->on_answered(). A request that can't be served as HTTP goes to ops->on_error() instead, and
- * is the last of its connection. Every exchange ends in on_answered or on_abandoned, exactly once.
+ * is the last of its connection. Every exchange ends in on_answered or on_abandoned, exactly once; one that streams in
+ * on_abandoned.
  */
 #pragma once
 
@@ -83,6 +84,16 @@ struct http_answer {
  * touch it.
  */
 void http_exchange_answer(struct http_exchange *x, const struct http_answer *a);
+
+/*
+ * Answers with a body that has no end yet, instead of http_exchange_answer() and from on_request only: `a->body` begins it,
+ * http_exchange_write() goes on with it. Its connection takes no more requests. The end is that of the connection: `x` stays
+ * until it is abandoned (http_server_abandon_from(), http_server_free()). Not for HEAD.
+ */
+void http_exchange_stream(struct http_exchange *x, const struct http_answer *a);
+/* More of that body. False: its turn has not come, since one before it has no answer yet; nothing is written. */
+bool http_exchange_write(struct http_exchange *x, struct slice bytes);
+bool http_exchange_is_head(const struct http_exchange *x);
 
 void *http_exchange_extra(struct http_exchange *x);      /* zeroed when the exchange begins */
 void *http_exchange_data(const struct http_exchange *x); /* the server's `data` */

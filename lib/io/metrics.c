@@ -171,6 +171,11 @@ void metrics_observe(struct metrics_histogram *h, double seconds)
 	h->sum_s += seconds;
 }
 
+double metrics_bound_s(unsigned i)
+{
+	return bounds[i].seconds;
+}
+
 void metrics_histogram(struct metrics_writer *w, const struct metric_label *labels,
 		       unsigned n_labels, const struct metrics_histogram *h)
 {

@@ -57,6 +57,8 @@ struct metrics_histogram {
 	uint64_t bucket[METRICS_BUCKETS + 1]; /* last: +Inf; not cumulative */
 	double sum_s;
 };
+/* The greatest value of bucket `i` < METRICS_BUCKETS, seconds. */
+double metrics_bound_s(unsigned i);
 void metrics_observe(struct metrics_histogram *h, double seconds);
 void metrics_histogram(struct metrics_writer *w, const struct metric_label *labels,
 		       unsigned n_labels, const struct metrics_histogram *h);

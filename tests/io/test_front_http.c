@@ -459,8 +459,14 @@ Test(front_http, routes)
 	expect_head("Allow: GET, HEAD, PUT, DELETE\r\n");
 	ask_with("POST", "/v1/take", "Content-Type: text/plain\r\n", "{}");
 	expect_problem(415, "application/json");
-	cr_assert_eq(ask("GET", "/", ""), 200);
+	cr_assert_eq(ask_with("GET", "/", "Accept: text/plain\r\n", ""), 200);
 	cr_assert_not_null(strstr(reply.body, "/v1/check"));
+	cr_assert_eq(ask_with("GET", "/", "Accept: text/html,*/*;q=0.8\r\n", ""), 200);
+	expect_head("Content-Type: text/html; charset=utf-8\r\n");
+	cr_assert_eq(ask("GET", "/", ""), 200);
+	expect_head("Content-Security-Policy: default-src 'self';");
+	ask("GET", "/assets/0123456789abcdef/style.css", "");
+	expect_problem(404, "load `/` again");
 	cr_assert_eq(ask("GET", "http://any:1/healthz", ""), 200);
 }
 

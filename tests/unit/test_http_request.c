@@ -73,3 +73,26 @@ Test(http_request, fields)
 	cr_assert_eq(http_request_field(&r, "X-Kova", &value), 0);
 	cr_assert(slice_equal(http_request_media_type(&r), SLICE("application/json")));
 }
+
+static bool accepts_coding(const char *accept, const char *coding)
+{
+	const struct http_field field = {SLICE("Accept-Encoding"), slice_of(accept)};
+	const struct http_request r = {.fields = &field, .n_fields = 1};
+
+	return http_request_accepts_coding(&r, slice_of(coding));
+}
+
+Test(http_request, accept_encoding)
+{
+	const struct http_request silent = {0};
+
+	cr_assert(!http_request_accepts_coding(&silent, SLICE("gzip")));
+	cr_assert(accepts_coding("gzip, deflate, br", "gzip"));
+	cr_assert(accepts_coding("br , GZIP;q=0.5", "gzip"));
+	cr_assert(accepts_coding("*", "gzip"));
+	cr_assert(!accepts_coding("", "gzip"));
+	cr_assert(!accepts_coding("br, x-gzip", "gzip"));
+	cr_assert(!accepts_coding("gzip;q=0, *", "gzip"));
+	cr_assert(!accepts_coding("*;q=0", "gzip"));
+	cr_assert(!accepts_coding("identity", "gzip"));
+}

@@ -12,6 +12,7 @@ static struct {
 	struct http_server *server;
 	struct buf out, seen;
 	struct http_exchange *waiting[16];
+	struct http_exchange *stream;
 	unsigned n_waiting, answered, abandoned, errors;
 	bool later, paused, ending, finished;
 } t;
@@ -50,6 +51,15 @@ static void answer(struct http_exchange *x)
 						      .body = *body});
 }
 
+/* An answer that goes on; t.stream. */
+static void begin_stream(struct http_exchange *x)
+{
+	t.stream = x;
+	http_exchange_stream(x, &(struct http_answer){.status = 200,
+						      .media_type = "text/event-stream",
+						      .body = SLICE("first ")});
+}
+
 static void on_request(struct http_exchange *x, const struct http_request *r)
 {
 	struct slice *body = http_exchange_extra(x);
@@ -63,7 +73,9 @@ static void on_request(struct http_exchange *x, const struct http_request *r)
 			   r->fields[i].name.ptr, (int)r->fields[i].value.len,
 			   r->fields[i].value.ptr);
 	buf_printf(&t.seen, " {%.*s}\n", (int)r->body.len, r->body.ptr);
-	if (t.later)
+	if (slice_equal(r->path, SLICE("/stream")))
+		begin_stream(x);
+	else if (t.later)
 		t.waiting[t.n_waiting++] = x;
 	else
 		answer(x);
@@ -411,4 +423,50 @@ Test(http_server, giving_up_on_a_slow_request)
 	http_server_refuse(t.server, 408, "too slow");
 	cr_assert(out_has("HTTP/1.1 408 Request Timeout\r\n"));
 	cr_assert(t.finished);
+}
+
+Test(http_server, a_stream)
+{
+	feed("GET /stream HTTP/1.1\r\nHost: h\r\n\r\nGET /behind HTTP/1.1\r\nHost: h\r\n\r\n");
+	cr_assert(http_exchange_write(t.stream, SLICE("second")));
+	cr_assert(out_has("Connection: close\r\n"));
+	cr_assert(out_has("\r\n\r\nfirst second"));
+	cr_assert(!out_has("Content-Length"));
+	cr_assert(!out_has("behind"), "a stream is the last answer of its connection");
+	cr_assert_eq(http_server_in_progress(t.server), 1);
+	cr_assert_eq(t.answered, 0);
+}
+
+/* It begins when what is before it is answered, and meanwhile nothing is kept but its beginning. */
+Test(http_server, a_stream_waits_for_its_turn)
+{
+	t.later = true;
+	feed("GET /a HTTP/1.1\r\nHost: h\r\n\r\nGET /stream HTTP/1.1\r\nHost: h\r\n\r\n");
+	size_t held = http_server_held_bytes(t.server);
+
+	cr_assert_gt(held, 0);
+	for (int i = 0; i < 100; i++)
+		cr_assert(!http_exchange_write(t.stream, SLICE("more")));
+	cr_assert_eq(http_server_held_bytes(t.server), held);
+	answer(t.waiting[0]);
+	cr_assert_eq(http_server_held_bytes(t.server), 0);
+	cr_assert(http_exchange_write(t.stream, SLICE("second")));
+	cr_assert(out_has("first second"));
+	cr_assert(!t.finished);
+}
+
+static bool is_stream(struct http_exchange *x)
+{
+	return x == t.stream;
+}
+
+Test(http_server, a_stream_ends_by_being_abandoned)
+{
+	t.later = true;
+	feed("GET /a HTTP/1.1\r\nHost: h\r\n\r\nGET /stream HTTP/1.1\r\nHost: h\r\n\r\n");
+	http_server_abandon_from(t.server, is_stream);
+	cr_assert_eq(t.abandoned, 1);
+	cr_assert_eq(http_server_held_bytes(t.server), 0);
+	answer(t.waiting[0]);
+	cr_assert_eq(t.answered, 1);
 }

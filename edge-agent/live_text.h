@@ -1,0 +1,25 @@
+/* What viewers are told (live.h): the numbers of all loops, and the events that they become. docs/dashboard.md says what each means. */
+#pragma once
+
+#include "agent.h"
+#include "core/buf.h"
+#include "live_pools.h"
+#include "ops.h"
+
+/* All zeros: nothing was added. */
+struct live_numbers {
+	struct ops_totals totals; /* with its policies */
+	uint64_t config;          /* grows with each change of policies, overrides and pools */
+	unsigned viewers;
+};
+
+/* False: out of memory, nothing is there to be released. */
+bool live_numbers_init(struct live_numbers *n);
+void live_numbers_release(struct live_numbers *n);
+/* On the loop of `a`. */
+void live_numbers_add(struct live_numbers *n, struct agent *a);
+
+/* The events, each whole. On the owner's loop. */
+void live_text_stats(const struct live_numbers *n, const struct agent *owner, struct buf *out);
+void live_text_pools(struct live_pools *pools, struct buf *out);
+void live_text_members(const struct agent *owner, struct buf *out);
