@@ -7,11 +7,19 @@
 
 enum { NEWS_MIN = 64, PPM = 1000000 };
 
-kova_status granter_init(struct granter *g, const struct global_terms *terms, struct keys *keys,
-			 uint64_t epoch, uint64_t now_us)
+static kova_status find_policies(struct granter *g)
 {
 	kova_status status = KOVA_OK;
 
+	for (size_t i = 0; status == KOVA_OK && i < g->terms->n; i++)
+		status = keys_policy(g->keys, slice_of(g->terms->policies[i].name),
+				     &g->key_policy[i]);
+	return status;
+}
+
+kova_status granter_init(struct granter *g, const struct global_terms *terms, struct keys *keys,
+			 uint64_t epoch, uint64_t now_us)
+{
 	*g = (struct granter){
 		.terms = terms,
 		.keys = keys,
@@ -25,9 +33,7 @@ kova_status granter_init(struct granter *g, const struct global_terms *terms, st
 	if (g->key_policy == NULL || g->allocator == NULL || g->sums == NULL ||
 	    g->next_sums == NULL)
 		return KOVA_ENOMEM;
-	for (size_t i = 0; status == KOVA_OK && i < terms->n; i++)
-		status = keys_policy(keys, slice_of(terms->policies[i].name), &g->key_policy[i]);
-	return status;
+	return find_policies(g);
 }
 
 void granter_release(struct granter *g)
@@ -40,6 +46,33 @@ void granter_release(struct granter *g)
 	free(g->sums);
 	free(g->next_sums);
 	*g = (struct granter){0};
+}
+
+/* The allocator of a key of `from`, if it has one. */
+static kova_status move_part(struct granter *g, const struct keys *from, uint32_t key)
+{
+	struct keys_name name = keys_name(from, key);
+	struct keys_part part;
+	uint32_t moved;
+
+	if (!keys_part(from, key, GRANTER_PART, &part))
+		return KOVA_OK;
+	name.policy = keys_policy_find(g->keys, keys_policy_name(from, name.policy));
+	if (keys_make(g->keys, &name, &moved) != KOVA_OK)
+		return KOVA_ENOMEM;
+	return keys_set(g->keys, moved, &part);
+}
+
+kova_status granter_move(struct granter *g, struct keys *keys)
+{
+	const struct keys *from = g->keys;
+
+	g->keys = keys;
+	kova_status status = find_policies(g);
+
+	for (uint32_t key = 0; status == KOVA_OK && key < from->n; key++)
+		status = move_part(g, from, key);
+	return status;
 }
 
 /* The allocators' clock begins with the ownership; one that lasts too long ends nothing any more. */

@@ -59,6 +59,12 @@ KOVA_MUST_CHECK kova_status granter_init(struct granter *g, const struct global_
 void granter_release(struct granter *g);
 
 /*
+ * From now on it works with `keys`, which has no allocators; those that it has move there. Before the first report. KOVA_ENOMEM: it can
+ * only be released.
+ */
+KOVA_MUST_CHECK kova_status granter_move(struct granter *g, struct keys *keys);
+
+/*
  * The grant was committed by an owner before; of each region and quota the newest comes last. All of them before the first report. KOVA_ENOTFOUND: it is of
  * no global policy. KOVA_ENOMEM.
  */

@@ -30,23 +30,60 @@ void partition_free(struct partition *p)
 	free(p);
 }
 
-bool partition_grant_anew(struct partition *p, const struct coord_conf *conf,
-			  const struct global_terms *terms, const atomic_bool *stop)
-{
-	granter_release(&p->grants);
-	return grants_topic_take_over(conf, p->id, terms, &p->keys, &p->grants, stop);
-}
-
 bool partition_rebuild(struct partition *p, const struct coord_conf *conf,
 		       const struct global_terms *terms, const atomic_bool *stop)
 {
 	if (!ledger_topic_read(conf, p->id, &p->book, stop) ||
 	    !history_topic_read(conf, p->id, &p->histories, stop) ||
-	    !partition_grant_anew(p, conf, terms, stop))
+	    !grants_topic_take_over(conf, p->id, terms, &p->keys, &p->grants, stop))
 		return false;
 	log_event(LOG_INFO, "partition_assigned", "its ledger and its grants are read",
 		  LOG_INT_FIELD("partition", p->id), LOG_INT_FIELD("offset", p->offset),
 		  LOG_INT_FIELD("keys", (int64_t)p->book.n_ledgers),
 		  LOG_INT_FIELD("quotas", (int64_t)p->grants.n_quotas));
 	return true;
+}
+
+/* ---- Grants that are read once more ---- */
+
+struct grants_anew *grants_anew_new(int32_t id)
+{
+	struct grants_anew *a = calloc(1, sizeof *a);
+
+	if (a != NULL)
+		a->id = id;
+	return a;
+}
+
+void grants_anew_free(struct grants_anew *a)
+{
+	if (a == NULL)
+		return;
+	granter_release(&a->grants);
+	keys_release(&a->keys);
+	free(a);
+}
+
+bool grants_anew_read(struct grants_anew *a, const struct coord_conf *conf,
+		      const struct global_terms *terms, const atomic_bool *stop)
+{
+	return grants_topic_take_over(conf, a->id, terms, &a->keys, &a->grants, stop);
+}
+
+void partition_grants_go(struct partition *p)
+{
+	granter_release(&p->grants);
+	p->away = true;
+}
+
+kova_status partition_grants_return(struct partition *p, struct grants_anew *a)
+{
+	kova_status status = granter_move(&a->grants, &p->keys);
+
+	if (status != KOVA_OK)
+		return status;
+	p->grants = a->grants;
+	a->grants = (struct granter){0};
+	p->away = false;
+	return KOVA_OK;
 }

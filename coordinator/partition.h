@@ -19,7 +19,8 @@ struct partition {
 	int64_t read_ms;  /* when the last record was written */
 	struct keys keys; /* of both: */
 	struct book book;
-	struct granter grants;
+	struct granter grants; /* `away`: all zeros, and nothing is granted */
+	bool away;             /* what was granted is being read again (take_over.h) */
 	struct histories histories;
 };
 
@@ -34,6 +35,25 @@ void partition_free(struct partition *p); /* NULL is nothing */
 bool partition_rebuild(struct partition *p, const struct coord_conf *conf,
 		       const struct global_terms *terms, const atomic_bool *stop);
 
-/* What was granted, once more, for `terms` are others, or the ownership is old. Likewise. */
-bool partition_grant_anew(struct partition *p, const struct coord_conf *conf,
-			  const struct global_terms *terms, const atomic_bool *stop);
+/*
+ * What was granted in a partition, read once more: an ownership that begins anew, with keys of its own until the partition
+ * takes it. All zeros at first.
+ */
+struct grants_anew {
+	struct grants_anew *next;
+	int32_t id;
+	struct keys keys;
+	struct granter grants;
+};
+
+/* NULL: out of memory. */
+struct grants_anew *grants_anew_new(int32_t id);
+void grants_anew_free(struct grants_anew *a); /* NULL is nothing */
+/* As partition_rebuild(). */
+bool grants_anew_read(struct grants_anew *a, const struct coord_conf *conf,
+		      const struct global_terms *terms, const atomic_bool *stop);
+
+/* What was granted is to be read again, for the terms are others, or the ownership is old: it is over. */
+void partition_grants_go(struct partition *p);
+/* They are back (`a` is emptied): nothing was granted since they went. KOVA_ENOMEM. */
+KOVA_MUST_CHECK kova_status partition_grants_return(struct partition *p, struct grants_anew *a);

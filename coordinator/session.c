@@ -34,6 +34,7 @@
 #include "io/log.h"
 #include "ledger_topic.h"
 #include "partition.h"
+#include "partition_shares.h"
 #include "records.h"
 #include "rows.h"
 #include "schema.h"
@@ -98,26 +99,6 @@ static void publish_numbers(struct session *s)
 	pthread_mutex_unlock(&s->share->lock);
 }
 
-/* What regions have of global limits, as the last sweeps found. */
-static void publish_shares(struct session *s)
-{
-	struct coord_shares *shares = s->terms.n > 0 ? calloc(s->terms.n, sizeof *shares) : NULL;
-
-	for (size_t i = 0; shares != NULL && i < s->terms.n; i++) {
-		strcpy(shares[i].policy, s->terms.policies[i].name);
-		shares[i].n_regions = s->terms.n_regions;
-		for (size_t r = 0; r < s->terms.n_regions; r++)
-			strcpy(shares[i].region[r].name, s->terms.region[r].name);
-		for (const struct partition *p = s->partitions; p != NULL; p = p->next)
-			granter_sum_add(&shares[i].sum, &p->grants.sums[i]);
-	}
-	pthread_mutex_lock(&s->share->lock);
-	free(s->share->shares);
-	s->share->shares = shares;
-	s->share->n_shares = shares != NULL ? s->terms.n : 0;
-	pthread_mutex_unlock(&s->share->lock);
-}
-
 /* ---- Partitions ---- */
 
 static struct partition *partition_find(const struct session *s, int32_t id)
@@ -169,30 +150,14 @@ static bool send_record(const char *topic, struct slice key, struct slice value,
 	return txn_add(&s->txn, &record);
 }
 
-/* As the last sweep has found. */
-static bool tell_shares(const struct session *s, struct partition *p)
-{
-	bool ok = true;
-
-	for (size_t i = 0; ok && i < s->terms.n; i++)
-		for (size_t r = 0; ok && r < s->terms.n_regions; r++) {
-			const struct granter_sum *sum = &p->grants.sums[i];
-			const struct share_sum shares = {sum->n_active, sum->region[r].share_ppm,
-							 sum->region[r].floor_ppm};
-
-			ok = book_set_shares(&p->book, slice_of(s->terms.policies[i].name),
-					     slice_of(s->terms.region[r].name), shares) == KOVA_OK;
-		}
-	return ok;
-}
-
 /* What was used: to who publishes the rows, and, if that is this one, the rows. */
 static bool publish_rows(struct session *s, int64_t to_ms)
 {
 	bool ok = true;
 
 	for (struct partition *p = s->partitions; ok && p != NULL; p = p->next)
-		ok = tell_shares(s, p) && rows_tell(&p->book, (uint32_t)p->id, send_record, s) &&
+		ok = partition_shares_tell(p, &s->terms) &&
+		     rows_tell(&p->book, (uint32_t)p->id, send_record, s) &&
 		     (s->rows == NULL || rows_count(s->rows, &p->book, (uint32_t)p->id));
 	if (ok && s->rows != NULL) {
 		pthread_mutex_lock(&s->share->lock);
@@ -247,7 +212,7 @@ static bool grant(struct session *s, struct grant_round *round)
 
 	s->now_us = clock_read().boot_us;
 	for (struct partition *p = s->partitions; ok && p != NULL; p = p->next)
-		ok = grant_round_partition(round, &p->grants, p->id, s->now_us);
+		ok = p->away || grant_round_partition(round, &p->grants, p->id, s->now_us);
 	s->grants = round->n;
 	return ok;
 }
@@ -344,7 +309,7 @@ static bool commit(struct session *s, bool whole)
 	s->n_aborted = 0;
 	if (whole) {
 		settle(s, to_ms);
-		publish_shares(s);
+		partition_shares_publish(s->partitions, &s->terms, s->share);
 	}
 	if (s->ledger_records > MANY_LEDGERS)
 		malloc_trim(0);
@@ -379,6 +344,20 @@ static void on_assigned(struct session *s, rd_kafka_topic_partition_list_t *list
 	publish_numbers(s);
 }
 
+/* Of a partition that was taken away meanwhile nobody wants them any more, also if it came again. */
+static void on_grants(struct session *s, struct grants_anew *anew)
+{
+	while (anew != NULL) {
+		struct grants_anew *a = anew;
+		struct partition *p = partition_find(s, a->id);
+
+		anew = a->next;
+		if (!s->failed && p != NULL && p->away && partition_grants_return(p, a) != KOVA_OK)
+			fail(s, "what was granted can't be kept", "out of memory");
+		grants_anew_free(a);
+	}
+}
+
 /* What was on its way is here: from now on it is read, by the offsets that belong to it. */
 static void on_taken(struct session *s, struct taken *taken)
 {
@@ -395,6 +374,7 @@ static void on_taken(struct session *s, struct taken *taken)
 		s->n_partitions++;
 		rd_kafka_topic_partition_list_add(list, USAGE_TOPIC, p->id)->offset = p->offset;
 	}
+	on_grants(s, taken->anew);
 	if (taken->rows != NULL)
 		rows_take(s, taken->rows);
 	if (incremental(s, rd_kafka_incremental_assign(s->consumer, list)))
@@ -501,7 +481,7 @@ static kova_status read_report(struct session *s, struct partition *p, struct sl
 	if (status != KOVA_OK)
 		return status;
 	s->numbers.reports++;
-	status = granter_report(&p->grants, &m.quota, &m.report, s->now_us);
+	status = p->away ? KOVA_OK : granter_report(&p->grants, &m.quota, &m.report, s->now_us);
 	if (status == KOVA_ECONFIG)
 		on_other_floor(s, &m);
 	share_report_release(&m);
@@ -677,13 +657,19 @@ static bool conf_is_another(const struct session *s)
 	return another;
 }
 
-/* What one would find that takes over now. Whatever was granted has been committed or has ended the session. */
+/*
+ * What one would find that takes over now is read by the take-over's thread. Whatever was granted has been committed or has ended the
+ * session, and until it is read nothing more is granted there; reports of that time are as if they had not come: the next ones do.
+ */
 static void begin_anew(struct session *s, bool all)
 {
-	for (struct partition *p = s->partitions; p != NULL; p = p->next)
-		if (all || s->now_us > p->grants.base_us + GRANTER_OLD_US)
-			s->failed = s->failed ||
-				    !partition_grant_anew(p, s->conf, &s->terms, &s->share->stop);
+	for (struct partition *p = s->partitions; !s->failed && p != NULL; p = p->next) {
+		if (p->away || (!all && s->now_us <= p->grants.base_us + GRANTER_OLD_US))
+			continue;
+		partition_grants_go(p);
+		if (!take_over_anew(&s->take_over, p->id))
+			fail(s, "what was granted can't be read again", "out of memory");
+	}
 }
 
 /* Where global policies have changed, and where it is time. */

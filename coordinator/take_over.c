@@ -43,7 +43,8 @@ static bool read_partition(struct take_over *t, const rd_kafka_topic_partition_t
  */
 static bool read_all(struct take_over *t)
 {
-	bool ok = topics_ensure(t->consumer) && group_offsets_find(t->consumer, t->reads, &t->stop);
+	bool ok = topics_ensure(t->consumer) &&
+		  (t->reads->cnt == 0 || group_offsets_find(t->consumer, t->reads, &t->stop));
 
 	for (int i = 0; ok && i < t->reads->cnt; i++) {
 		ok = read_partition(t, &t->reads->elems[i]);
@@ -53,6 +54,8 @@ static bool read_all(struct take_over *t)
 		}
 	}
 	t->taken.n_usage = compacted_partitions(t->consumer, USAGE_TOPIC);
+	for (struct grants_anew *a = t->taken.anew; ok && a != NULL; a = a->next)
+		ok = grants_anew_read(a, t->conf, t->terms, &t->stop);
 	return ok;
 }
 
@@ -86,6 +89,16 @@ static void partitions_drop(struct partition **list)
 	}
 }
 
+static void anew_drop(struct grants_anew **list)
+{
+	while (*list != NULL) {
+		struct grants_anew *a = *list;
+
+		*list = a->next;
+		grants_anew_free(a);
+	}
+}
+
 void take_over_add(struct take_over *t, const rd_kafka_topic_partition_list_t *list)
 {
 	if (list->cnt > 0 && t->waits == NULL)
@@ -93,6 +106,17 @@ void take_over_add(struct take_over *t, const rd_kafka_topic_partition_list_t *l
 	for (int i = 0; i < list->cnt; i++)
 		rd_kafka_topic_partition_list_add(t->waits, list->elems[i].topic,
 						  list->elems[i].partition);
+}
+
+bool take_over_anew(struct take_over *t, int32_t id)
+{
+	struct grants_anew *a = grants_anew_new(id);
+
+	if (a == NULL)
+		return false;
+	a->next = t->waits_anew;
+	t->waits_anew = a;
+	return true;
 }
 
 bool take_over_remove(struct take_over *t, int32_t id)
@@ -120,10 +144,11 @@ bool take_over_reads(const struct take_over *t)
 
 static bool begin(struct take_over *t)
 {
-	t->reads = t->waits;
+	t->reads = t->waits != NULL ? t->waits : rd_kafka_topic_partition_list_new(0);
 	t->waits = NULL;
 	t->gone = rd_kafka_topic_partition_list_new(t->reads->cnt);
-	t->taken = (struct taken){0};
+	t->taken = (struct taken){.anew = t->waits_anew};
+	t->waits_anew = NULL;
 	atomic_store(&t->stop, false);
 	atomic_store(&t->done, false);
 	if (pthread_create(&t->thread, NULL, run, t) == 0)
@@ -132,6 +157,7 @@ static bool begin(struct take_over *t)
 		  LOG_TEXT_FIELD("why", "there can be no thread"));
 	list_drop(&t->reads);
 	list_drop(&t->gone);
+	anew_drop(&t->taken.anew);
 	return false;
 }
 
@@ -167,6 +193,7 @@ static void end(struct take_over *t)
 static void drop_taken(struct take_over *t)
 {
 	partitions_drop(&t->taken.partitions);
+	anew_drop(&t->taken.anew);
 	rows_close(t->taken.rows);
 	t->taken.rows = NULL;
 }
@@ -174,7 +201,7 @@ static void drop_taken(struct take_over *t)
 enum take_over_state take_over_step(struct take_over *t, struct taken *ret_taken)
 {
 	if (t->reads == NULL) {
-		if (t->waits == NULL || t->waits->cnt == 0)
+		if ((t->waits == NULL || t->waits->cnt == 0) && t->waits_anew == NULL)
 			return TAKE_OVER_IDLE;
 		return begin(t) ? TAKE_OVER_READS : TAKE_OVER_FAILED;
 	}
@@ -198,4 +225,5 @@ void take_over_stop(struct take_over *t)
 		drop_taken(t);
 	}
 	list_drop(&t->waits);
+	anew_drop(&t->waits_anew);
 }

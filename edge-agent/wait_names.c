@@ -58,6 +58,47 @@ void queue_remove(struct waiters *w, struct wait_queue *q)
 	named_free(w->queues, &q->named);
 }
 
+/* ---- Lines, by root as well ---- */
+
+static struct slice root_of(const struct wait_line *l)
+{
+	struct slice path = named_path(&l->named);
+
+	return slice_cut(&path, '/');
+}
+
+static void root_add(struct waiters *w, struct wait_line *l)
+{
+	l->root_hash = hash_bytes(root_of(l), hash_bytes(named_policy(&l->named), 0));
+	struct wait_line **first = &w->roots[l->root_hash % WAIT_BUCKETS];
+
+	l->next_of_root = *first;
+	l->up_of_root = first;
+	if (*first != NULL)
+		(*first)->up_of_root = &l->next_of_root;
+	*first = l;
+}
+
+static void root_remove(struct wait_line *l)
+{
+	*l->up_of_root = l->next_of_root;
+	if (l->next_of_root != NULL)
+		l->next_of_root->up_of_root = l->up_of_root;
+}
+
+struct wait_line *line_of_root(const struct waiters *w, struct slice policy, struct slice root,
+			       const struct wait_line *after)
+{
+	uint64_t hash = hash_bytes(root, hash_bytes(policy, 0));
+	struct wait_line *l = after != NULL ? after->next_of_root : w->roots[hash % WAIT_BUCKETS];
+
+	while (l != NULL &&
+	       (l->root_hash != hash || !slice_equal(named_policy(&l->named), policy) ||
+		!slice_equal(root_of(l), root)))
+		l = l->next_of_root;
+	return l;
+}
+
 struct wait_line *line_get(struct waiters *w, struct slice policy, struct slice path, bool own)
 {
 	struct named **table = own ? w->own_lines : w->lines;
@@ -69,6 +110,7 @@ struct wait_line *line_get(struct waiters *w, struct slice policy, struct slice 
 	if (l != NULL) {
 		l->own = own;
 		l->together = 1;
+		root_add(w, l);
 	}
 	return l;
 }
@@ -94,5 +136,6 @@ void line_free_if_idle(struct waiters *w, struct wait_line *l)
 		return;
 	timer_heap_remove(&w->tries, &l->try_at);
 	fair_queue_release(&l->flows);
+	root_remove(l);
 	named_free(l->own ? w->own_lines : w->lines, &l->named);
 }

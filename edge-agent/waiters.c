@@ -608,25 +608,12 @@ void waiters_wake(struct waiters *w, struct slice policy, struct slice key)
 		line_try_now(w, l);
 }
 
-static void wake_root(struct waiters *w, struct named *const *lines, struct slice policy,
-		      struct slice root)
-{
-	for (size_t i = 0; i < WAIT_BUCKETS; i++)
-		for (struct named *n = lines[i]; n != NULL; n = n->next) {
-			struct slice path = named_path(n);
-
-			if (slice_equal(named_policy(n), policy) &&
-			    slice_equal(slice_cut(&path, '/'), root))
-				line_try_now(w, (struct wait_line *)n);
-		}
-}
-
 void waiters_wake_root(struct waiters *w, struct slice policy, struct slice root)
 {
-	if (w->n == 0)
-		return;
-	wake_root(w, w->lines, policy, root);
-	wake_root(w, w->own_lines, policy, root);
+	struct wait_line *l = NULL;
+
+	while ((l = line_of_root(w, policy, root, l)) != NULL)
+		line_try_now(w, l);
 }
 
 void waiters_drain(struct waiters *w)

@@ -28,8 +28,10 @@ struct named {
 
 struct wait_line {
 	struct named named;
-	bool own;                  /* of one queue, which has the line's name */
-	struct timer_entry try_at; /* loop ms */
+	bool own;           /* of one queue, which has the line's name */
+	uint64_t root_hash; /* of its policy and the first part of its path */
+	struct wait_line *next_of_root, **up_of_root; /* in that one's bucket */
+	struct timer_entry try_at;                    /* loop ms */
 	struct fair_queue flows;
 	unsigned n_queues, n_asking;
 	unsigned together;              /* how many may ask in one call */
@@ -61,6 +63,7 @@ struct waiters {
 	uint64_t loop_id;  /* among all agents' loops */
 	uint64_t last_arrival_us; /* Redis's clock */
 	struct named *queues[WAIT_BUCKETS], *lines[WAIT_BUCKETS], *own_lines[WAIT_BUCKETS];
+	struct wait_line *roots[WAIT_BUCKETS]; /* the lines of both tables, by policy and root */
 };
 
 static inline struct slice named_policy(const struct named *n)
@@ -85,6 +88,9 @@ struct wait_line *line_get(struct waiters *w, struct slice policy, struct slice 
 /* The next line of a limit that counts this key or what is above it; *at: 0 at first. NULL: no more. */
 struct wait_line *line_above(const struct waiters *w, struct slice policy, struct slice key,
 			     size_t *at);
+/* The next line of a limit that counts keys of this root, in no order; `after` NULL at first. NULL: no more. */
+struct wait_line *line_of_root(const struct waiters *w, struct slice policy, struct slice root,
+			       const struct wait_line *after);
 void line_free_if_idle(struct waiters *w, struct wait_line *l);
 
 /* ---- wait_claims.c ---- */

@@ -1,10 +1,13 @@
 """Coordinators beside a real Kafka grant shares of global quotas: never more than the whole, whatever becomes of them."""
 # Mostly waits.
+import json
+import signal
 import time
 
 import coordinator
 import grants
 import harness
+import share_topic
 
 
 class One(grants.Case):
@@ -63,6 +66,34 @@ class One(grants.Case):
             self.regions.silent = set()
             self.has(wants, 800)
         self.assertGreaterEqual(self.audit(margin=900000).owners(), 4)
+
+
+    def test_while_grants_are_read_again_all_else_goes_on(self):
+        daemon = self.coordinate()
+        self.report(eu=2000)
+        self.has("eu", 800)
+        blocker = self.broker.transactions("blocker")
+        self.addCleanup(blocker.close)
+        blocker.begin()
+        for i in range(50):  # behind it, in any partition, grants can't be read
+            blocker.produce(share_topic.GRANTS, b"key %d" % i, b"it is never committed", {})
+        blocker.flush()
+        with open(daemon.config_path, encoding="utf-8") as file:
+            config = json.load(file)
+        daemon.write_config({**config, "policies": [grants.POLICY, {**grants.POLICY, "name": "another"}]})
+        daemon.send_signal(signal.SIGHUP)
+        harness.wait_for(lambda: '"reloaded"' in daemon.log(), "other policies")
+        time.sleep(1)  # they are followed five times a second
+        granted = daemon.metric("kova_coordinator_grants_total")
+        rows = daemon.metric("kova_coordinator_transactions_total")
+        harness.wait_for(lambda: daemon.metric("kova_coordinator_transactions_total") >= rows + 5, "rollups")
+        self.assertEqual(daemon.metric("kova_coordinator_grants_total"), granted, "nothing is granted meanwhile")
+        self.assertEqual(daemon.http("/readyz").json()["taking_over"], 0)
+        blocker.abort()
+        self.want(us=2000)
+        self.has("us", 800)
+        self.assertEqual(daemon.metric("kova_coordinator_failures_total"), 0)
+        self.audit()
 
 
 class Several(grants.Case):

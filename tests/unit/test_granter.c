@@ -156,6 +156,40 @@ Test(granter, who_takes_over_counts_what_was_granted)
 	global_terms_release(&t);
 }
 
+/* As partition.c does with what a thread has read: the partition has other keys, under other numbers. */
+Test(granter, who_moves_has_counted_what_was_granted)
+{
+	struct global_terms t = terms_new(2);
+	const struct share_grant newest = before(700);
+	const struct share_quota eu = quota("eu", "p1", "a");
+	struct given got = {.most = 64};
+	struct keys keys = {0}, own = {0};
+	struct granter g;
+	uint32_t number;
+
+	for (unsigned i = 0; i < 9; i++) {
+		char root[2] = {(char)('z' - i), '\0'};
+		const struct keys_name name = {.root = slice_of(root)};
+
+		cr_assert_eq(keys_policy(&keys, SLICE("another"), &number), KOVA_OK);
+		cr_assert_eq(keys_make(&keys, &name, &number), KOVA_OK);
+	}
+	cr_assert_eq(granter_init(&g, &t, &own, 5, 1), KOVA_OK);
+	cr_assert_eq(granter_restore(&g, &eu, &newest, SECOND), KOVA_OK);
+	cr_assert_eq(granter_move(&g, &keys), KOVA_OK);
+	keys_release(&own);
+	cr_expect_eq(g.n_quotas, 1);
+	cr_assert_eq(report(&g, quota("us", "p1", "a"), 1, 2000, SECOND), KOVA_OK);
+	cr_assert_eq(report(&g, quota("us", "p0", "a"), 1, 2000, SECOND), KOVA_OK);
+	cr_assert(granter_decide(&g, SECOND, give, &got));
+	cr_assert_eq(got.n, 2);
+	cr_expect_eq(given_to(&got, "p1/a/us")->parts, 300);
+	cr_expect_eq(given_to(&got, "p0/a/us")->parts, 900);
+	granter_release(&g);
+	keys_release(&keys);
+	global_terms_release(&t);
+}
+
 Test(granter, what_a_region_has_that_is_none_any_more_is_waited_for)
 {
 	struct global_terms t = terms_new(1);
