@@ -5,6 +5,7 @@
  * problem from what could not be read, or on_done's. A caller that is gone gets none: the front
  * abandons call->request.
  */
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -608,7 +609,17 @@ void front_limiter_feedback(struct http_call *c, const struct http_request *h)
 
 /* ---- check ---- */
 
-enum { CHECK_POLICY, CHECK_KEY, CHECK_COST, CHECK_WAIT, CHECK_ID, CHECK_DENY, CHECK_N };
+enum {
+	CHECK_POLICY,
+	CHECK_KEY,
+	CHECK_COST,
+	CHECK_WAIT,
+	CHECK_ID,
+	CHECK_DENY,
+	CHECK_KEY_FIELD,
+	CHECK_N
+};
+enum { FIELD_NAME_MAX = 64 };
 
 /*
  * A proxy puts policy and key into the query, or into fields of its own. The query wins: fields may
@@ -631,15 +642,52 @@ static bool field_unless_given(struct http_call *c, const struct http_request *h
 	return false;
 }
 
+static bool is_field_name(struct slice name)
+{
+	for (size_t i = 0; i < name.len; i++)
+		if (!isalnum((unsigned char)name.ptr[i]) && name.ptr[i] != '-' &&
+		    name.ptr[i] != '_')
+			return false;
+	return name.len >= 1 && name.len <= FIELD_NAME_MAX;
+}
+
+/* Which field has the key: X-Kova-Key, or the one that `key_field` names, where the proxy can't choose. */
+static bool name_key_field(struct http_call *c, const struct call_parameter p[static CHECK_N],
+			   char ret_name[static FIELD_NAME_MAX + 1])
+{
+	const struct call_parameter *named = &p[CHECK_KEY_FIELD];
+
+	if (!named->given) {
+		strcpy(ret_name, "X-Kova-Key");
+		return true;
+	}
+	if (p[CHECK_KEY].given) {
+		call_problem(c, 400, "give `key` or `key_field`, not both");
+		return false;
+	}
+	if (!is_field_name(named->value)) {
+		call_problemf(c, 400,
+			      "`key_field` must be the name of a field: 1 to %d of A-Z a-z 0-9 - _",
+			      FIELD_NAME_MAX);
+		return false;
+	}
+	memcpy(ret_name, named->value.ptr, named->value.len);
+	ret_name[named->value.len] = '\0';
+	return true;
+}
+
 static bool read_check(struct http_call *c, const struct http_request *h, struct request *r)
 {
-	struct call_parameter p[CHECK_N] = {{.name = "policy"},  {.name = "key"}, {.name = "cost"},
-					    {.name = "wait_ms"}, {.name = "id"},  {.name = "deny"}};
+	struct call_parameter p[CHECK_N] = {{.name = "policy"},   {.name = "key"}, {.name = "cost"},
+					    {.name = "wait_ms"},  {.name = "id"},  {.name = "deny"},
+					    {.name = "key_field"}};
+	char key_field[FIELD_NAME_MAX + 1];
 	uint64_t cost = 1, wait_ms = 0, deny = DENY_DEFAULT;
 
 	if (!call_query(c, h->query, p, CHECK_N) ||
 	    !field_unless_given(c, h, "X-Kova-Policy", &p[CHECK_POLICY]) ||
-	    !field_unless_given(c, h, "X-Kova-Key", &p[CHECK_KEY]) ||
+	    !name_key_field(c, p, key_field) ||
+	    !field_unless_given(c, h, key_field, &p[CHECK_KEY]) ||
 	    !call_key_fits(c, p[CHECK_KEY].value))
 		return false;
 	if ((p[CHECK_COST].given &&

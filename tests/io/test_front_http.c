@@ -411,7 +411,13 @@ Test(front_http, check_by_fields)
 	cr_assert(slice_equal(fake.last.pairs[0].key, SLICE("\xc3\xbc b")));
 	cr_assert_eq(ask_with("GET", "/v1/check?key=mine", fields, ""), 200);
 	cr_assert(slice_equal(fake.last.pairs[0].key, SLICE("mine")));
+	cr_assert_eq(ask_with("GET", "/v1/check?policy=p&key_field=X-Forwarded-For",
+			      "X-Kova-Key: a\r\nx-forwarded-for: 192.0.2.1\r\n", ""),
+		     200);
+	cr_assert(slice_equal(fake.last.pairs[0].key, SLICE("192.0.2.1")));
 	fake.decided = 0;
+	ask_with("GET", "/v1/check?policy=p&key_field=X-Other", "X-Kova-Key: a\r\n", "");
+	expect_problem(400, "the field X-Other");
 	ask_with("GET", "/v1/check?policy=p", "X-Kova-Key: a\r\nX-Kova-Key: b\r\n", "");
 	expect_problem(400, "given twice");
 	cr_assert_eq(fake.decided, 0);
@@ -434,6 +440,10 @@ Test(front_http, bad_checks)
 		{"/v1/check?policy=p&key=k&cost=1e3", "from 1 to 1000000000"},
 		{"/v1/check?policy=p&key=k&cost=99999999999999999999999", "from 1 to 1000000000"},
 		{"/v1/check?policy=p&key=k&deny=200", "from 400 to 599"},
+		{"/v1/check?policy=p&key=k&key_field=X-A", "not both"},
+		{"/v1/check?policy=p&key_field=", "1 to 64"},
+		{"/v1/check?policy=p&key_field=X%22", "1 to 64"},
+		{"/v1/check?policy=p&key_field=X%00", "1 to 64"},
 		{"/v1/check?policy=p&key=k&wait_ms=x", "from 0 to"},
 	};
 
