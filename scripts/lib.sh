@@ -48,7 +48,8 @@ packages_to_package() {
 }
 
 packages_to_test() {
-	echo libcriterion-dev python3 python3-venv redis-server redis-tools tzdata curl jq nginx haproxy openssl procps
+	echo libcriterion-dev python3 python3-venv redis-server redis-tools tzdata curl nginx haproxy openssl procps
+	echo mandoc man=man-db
 	echo node=nodejs npm=npm go=golang-go
 	echo mvn=maven java=default-jre-headless python3-jsonschema # a real Kafka: scripts/kafka
 	echo prometheus python3-yaml kcat jq                      # what is in deploy/, docs/consumers.md

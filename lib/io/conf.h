@@ -153,3 +153,5 @@ bool conf_host_is_ip(struct slice host);
 
 /* The table as Markdown, its nested tables after it, each once. */
 void conf_table_document(const struct conf_table *table, struct buf *ret_markdown);
+/* The same as roff, the man macros: a section for each table. */
+void conf_table_manual(const struct conf_table *table, struct buf *ret_roff);

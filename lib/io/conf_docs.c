@@ -1,5 +1,6 @@
-/* Option tables as Markdown: docs/configuration.md is made of them. */
+/* Option tables as Markdown and roff: docs/configuration.md and the manual pages of section 5 are made of them. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "core/duration.h"
 #include "io/conf.h"
@@ -97,4 +98,81 @@ void conf_table_document(const struct conf_table *table, struct buf *ret_markdow
 	for (size_t i = 0; i < table->n_options; i++)
 		if (table->options[i].table != NULL)
 			conf_table_document(table->options[i].table, ret_markdown);
+}
+
+/* ---- The same as roff, for manual pages ---- */
+
+static void write_roff_byte(char c, bool begins, struct buf *out)
+{
+	if (begins && (c == '.' || c == '\'')) /* else a request */
+		buf_add_text(out, "\\&");
+	if (c == '\\')
+		buf_add_text(out, "\\e");
+	else if (c == '-')
+		buf_add_text(out, "\\-");
+	else
+		buf_add(out, &c, 1);
+}
+
+static bool begins_link(const char *at)
+{
+	const char *end = *at == '[' ? strchr(at, ']') : NULL;
+
+	return end != NULL && end[1] == '(';
+}
+
+/* A line of Markdown: code is bold, emphasis italic, and of a link only its text stands. */
+static void write_roff(const char *text, struct buf *out)
+{
+	bool code = false, emphasis = false;
+
+	for (const char *p = text; *p != '\0'; p++) {
+		if (*p == '`') {
+			code = !code;
+			buf_add_text(out, code ? "\\fB" : "\\fR");
+		} else if (!code && *p == '*') {
+			emphasis = !emphasis;
+			buf_add_text(out, emphasis ? "\\fI" : "\\fR");
+		} else if (!code && p[0] == ']' && p[1] == '(' && strchr(p, ')') != NULL) {
+			p = strchr(p, ')');
+		} else if (code || !begins_link(p)) {
+			write_roff_byte(*p, p == text, out);
+		}
+	}
+	buf_add_text(out, "\n");
+}
+
+static void write_entry(const struct conf_option *o, struct buf *out)
+{
+	struct buf line = {0};
+
+	buf_printf(out, ".TP\n.B ");
+	write_roff(o->name, out);
+	write_type(o, o->type, &line);
+	if (o->required || o->fallback != NULL || o->otherwise != NULL) {
+		buf_add_text(&line, o->required ? "; " : "; default: ");
+		write_default(o, &line);
+	}
+	buf_add(&line, "", 1);
+	buf_add_text(out, "(");
+	write_roff(line.ptr, out);
+	out->len--;
+	buf_add_text(out, ")\n");
+	if (o->text != NULL && o->text[0] != '\0') {
+		buf_add_text(out, ".br\n");
+		write_roff(o->text, out);
+	}
+	buf_release(&line);
+}
+
+void conf_table_manual(const struct conf_table *table, struct buf *ret_roff)
+{
+	buf_add_text(ret_roff, ".SS ");
+	write_roff(table->title, ret_roff);
+	write_roff(table->text, ret_roff);
+	for (size_t i = 0; i < table->n_options; i++)
+		write_entry(&table->options[i], ret_roff);
+	for (size_t i = 0; i < table->n_options; i++)
+		if (table->options[i].table != NULL)
+			conf_table_manual(table->options[i].table, ret_roff);
 }

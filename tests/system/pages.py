@@ -10,7 +10,7 @@ import harness
 PAGES = [os.path.join(harness.SOURCE, "README.md"),
          *sorted(glob.glob(os.path.join(harness.SOURCE, "docs", "**", "*.md"), recursive=True))]
 # Pages whose blocks have a test of their own, which says what it does with them.
-ELSEWHERE = {"docs/runbook.md": "system/dashboards"}
+ELSEWHERE = {"docs/runbook.md": "system/dashboards", "docs/consumers.md": "system/consumers"}
 # Not looked at: what is printed, and what is another program's.
 SHOWN = {"", "yaml"}
 RUN = {"sh", "console"}

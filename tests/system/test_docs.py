@@ -118,10 +118,10 @@ class Docs(harness.Case):
 
     def make_files(self, config):
         """The files that an example names must exist, as on its reader's machine."""
-        for where in (config.get("redis") or {}, config.get("auth") or {}):
-            for option in where.keys() & {"ca", "cert", "key", "password_file", "tokens_file"}:
+        for where in (config.get("redis") or {}, config.get("auth") or {}, config.get("gossip") or {}):
+            for option in where.keys() & {"ca", "cert", "key", "password_file", "tokens_file", "secret_file"}:
                 with open(os.path.join(self.directory, where[option]), "w", encoding="utf-8") as file:
-                    file.write("ops s3cret\n")
+                    file.write("a-secret-of-more-than-16-bytes\n" if option == "secret_file" else "ops s3cret\n")
 
     def test_the_commands_answer_as_printed(self):
         """`> COMMAND` and the line after it, in order, against the demonstration's policies."""
@@ -162,8 +162,8 @@ class Docs(harness.Case):
         redis = self.start_redis()
         redis.call(*setuser.group(0).split())
         redis.call("CONFIG", "SET", "requirepass", "another")
-        agent = self.start_agent({**json.loads(read(DEMO)), "node": "docs", "redis": {
-            "mode": "standalone", "url": f"redis://{setuser[1]}:{setuser[2]}@127.0.0.1:{redis.port}"}})
+        agent = self.start_agent({**demo(), "redis": {
+            "mode": "standalone", "timeout": "2s", "url": f"redis://{setuser[1]}:{setuser[2]}@127.0.0.1:{redis.port}"}})
         for policy in ("captcha-submit", "smooth", "login", "pages", "daily", "solver", "api"):
             self.assertEqual(agent.call("KOVA.TAKE", policy, "k", "ID", "i", "RECEIPT")[5], "ok", policy)
         permit = agent.call("KOVA.ACQUIRE", "exports", "k")[6]
