@@ -7,7 +7,7 @@
  *
  *   starting ──workers ready──▶ running ──signal──▶ ending ──all workers closed──▶ gone
  *
- * SIGHUP reads the file again: policies, overrides and tokens are taken over; what needs a new start is named.
+ * SIGHUP reads the file again: policies, overrides, tokens and certificates are taken over; what needs a new start is named.
  */
 #include <errno.h>
 #include <signal.h>
@@ -17,6 +17,7 @@
 
 #include "agent_gossip.h"
 #include "agent_run.h"
+#include "agent_tls.h"
 #include "auth.h"
 #include "change_log.h"
 #include "conn.h"
@@ -50,6 +51,7 @@ struct agent_life {
 	kova_status status;
 	struct edge_conf conf;
 	struct auth *auth;             /* the owner's; the other loops follow */
+	struct tls_tickets *tickets;   /* NULL: there is no TLS */
 	struct control *control;       /* likewise */
 	struct redis_child *child;     /* embedded mode */
 	struct gossip_service *gossip; /* NULL: none */
@@ -228,6 +230,8 @@ static void warn_of_restart(const struct edge_conf *was, const struct edge_conf 
 	warn_if_changed("tracing.endpoint", was->tracing.endpoint, is->tracing.endpoint);
 	if (was->tracing.sample != is->tracing.sample)
 		warn_if_changed("tracing.sample", NULL, "");
+	if (was->tls.fronts != is->tls.fronts)
+		warn_if_changed("tls.fronts", NULL, "");
 }
 
 static void reload(struct agent_life *l);
@@ -257,6 +261,7 @@ static void visit_follow(struct tour *t, struct agent *a)
 	if (auth_follow(a->auth, l->auth) != KOVA_OK)
 		log_event(LOG_ERROR, "reload_failed", "out of memory: new tokens are not known",
 			  LOG_INT_FIELD("loop", a->index));
+	agent_tls_use(a, tls_server_ref(l->workers[0].agent.tls));
 	control_follow(a->control, l->reload.state);
 }
 
@@ -291,7 +296,8 @@ static void on_reloaded(kova_status status, const struct control_error *error, v
 	l->reload.status = status;
 	if (status != KOVA_OK)
 		log_event(LOG_ERROR, "reload_failed",
-			  "policies and overrides stay as they were; tokens are the file's",
+			  "policies and overrides stay as they were; tokens and the "
+			  "certificate are the file's",
 			  LOG_TEXT_FIELD("why", error->text));
 	if (l->step != AGENT_RUNNING) {
 		control_state_unref(l->reload.was);
@@ -357,16 +363,21 @@ static void on_read_again(uv_work_t *work, int cancelled)
 		reload_ended(l);
 		return;
 	}
-	bool tokens_ok = auth_reload(l->auth, conf->tokens_file, &l->reload.errors) == KOVA_OK &&
+	struct tls_server *tls = NULL;
+	bool tokens_ok = agent_tls_open(conf, l->tickets, &tls, &l->reload.errors) &&
+			 auth_reload(l->auth, conf->tokens_file, &l->reload.errors) == KOVA_OK &&
 			 gossip_reload(l, conf);
 
 	if (tokens_ok) {
 		warn_of_restart(&l->conf, conf);
+		if (tls != NULL)
+			agent_tls_use(&l->workers[0].agent, tls);
 		l->reload.was = control_snapshot(l->control);
 		control_reload_async(l->control, &l->loop, conf->lists, on_reloaded, l);
 	}
 	edge_conf_release(conf);
 	if (!tokens_ok) {
+		tls_server_unref(tls);
 		log_lines("reload_failed", &l->reload.errors);
 		reload_ended(l);
 	}
@@ -401,19 +412,25 @@ static bool listen_on(struct agent_life *l, int i, const char *address,
 		      const struct front_ops *front)
 {
 	static const char *const options[LISTENERS] = {"resp", "http", "grpc", "unix"};
+	static const unsigned tls_fronts[LISTENERS] = {TLS_FRONT_RESP, TLS_FRONT_HTTP,
+						       TLS_FRONT_GRPC};
+	bool tls = (l->conf.tls.fronts & tls_fronts[i]) != 0;
 	struct buf error = {0};
 
 	if (address == NULL)
 		return true;
 	buf_printf(&error, "`listen.%s`: ", options[i]);
-	l->listeners[i] = listener_start(l->workers[0].conns, address, front, &error);
+	l->listeners[i] = listener_start(l->workers[0].conns, address, front, tls, &error);
 	if (l->listeners[i] == NULL) {
 		fail_buf(l, "cannot listen", &error);
 		return false;
 	}
 	buf_release(&error);
 	log_event(LOG_INFO, "listening", "ready for clients", LOG_TEXT_FIELD("front", front->name),
-		  LOG_TEXT_FIELD("address", listener_address(l->listeners[i])));
+		  LOG_TEXT_FIELD("address", listener_address(l->listeners[i])),
+		  LOG_TEXT_FIELD_IF(tls, "tls", "yes"));
+	if (!tls)
+		agent_tls_warn(&l->conf, options[i], address);
 	return true;
 }
 
@@ -495,6 +512,7 @@ static bool start_worker(struct agent_life *l, const struct redis_conf *redis, u
 	struct buf error = {0};
 
 	w->agent.auth = auth_new(NULL, &error);
+	w->agent.tls = tls_server_ref(l->workers[0].agent.tls);
 	buf_release(&error);
 	w->agent.control = control_replica_new(l->control);
 	return w->agent.auth != NULL && auth_follow(w->agent.auth, l->auth) == KOVA_OK &&
@@ -629,6 +647,24 @@ static void start_store(struct agent_life *l)
 		     "see the lines before");
 }
 
+/* False: the log says why. */
+static bool start_tls(struct agent_life *l)
+{
+	struct buf error = {0};
+	struct tls_server *tls = NULL;
+
+	if (l->conf.tls.cert == NULL)
+		return true;
+	l->tickets = tls_tickets_new(NULL);
+	if (l->tickets != NULL && agent_tls_open(&l->conf, l->tickets, &tls, &error)) {
+		agent_tls_use(&l->workers[0].agent, tls);
+		return true;
+	}
+	l->status = KOVA_ECONFIG;
+	log_lines("configuration", &error);
+	return false;
+}
+
 static bool load(struct agent_life *l)
 {
 	struct buf errors = {0};
@@ -716,6 +752,9 @@ static void release(struct agent_life *l)
 		control_free(l->workers[i].agent.control);
 		auth_free(l->workers[i].agent.auth);
 	}
+	for (unsigned i = 0; l->workers != NULL && i < l->conf.threads; i++)
+		tls_server_unref(l->workers[i].agent.tls);
+	tls_tickets_free(l->tickets);
 	control_free(l->control);
 	change_log_free(l->changes);
 	auth_free(l->auth);
@@ -742,7 +781,7 @@ kova_status agent_run(const char *file, enum log_format format, enum log_level l
 	l->file = file;
 	l->log_format = format;
 	l->log_level = level;
-	if (load(l) && make_workers(l))
+	if (load(l) && make_workers(l) && start_tls(l))
 		run(l);
 
 	kova_status status = l->status;

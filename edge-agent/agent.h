@@ -23,6 +23,7 @@ struct gossip_service;
 struct live;
 struct live_viewer;
 struct pool_service;
+struct tls_server;
 struct tracer;
 
 struct agent {
@@ -35,6 +36,7 @@ struct agent {
 	struct edge_conf
 		conf; /* of the file as it was at the start; texts are shared, and never change */
 	struct auth *auth;             /* tokens and their scopes */
+	struct tls_server *tls;        /* a reference; for connections to come; NULL: none */
 	struct gossip_service *gossip; /* the owner's; NULL: none */
 	struct change_log *changes;    /* the owner's */
 	struct control *control;       /* of other loops than the owner: a replica */

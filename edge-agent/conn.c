@@ -21,6 +21,10 @@
  * rest is answered, our end is shut, and the peer gets CONN_LINGER_MS to read it before the close,
  * which would otherwise reset the connection and take the last reply with it.
  *
+ * Where it speaks TLS, conn_tls.c stands between the socket and the rest: the front comes with the end of the handshake, what is
+ * read is opened before it is fed, what is written is sealed. A handshake that fails ends as a finished connection does, so
+ * that the peer reads why.
+ *
  * Every path ends in conn_close(), which acts once; its close callback is the only place that
  * frees.
  */
@@ -57,6 +61,7 @@ static void on_handle_closed(uv_handle_t *handle)
 	buf_release(&c->in);
 	buf_release(&c->out);
 	buf_release(&c->in_write);
+	conn_tls_free(c->tls);
 	conn_pool_remove(c->pool, c);
 	free(c);
 }
@@ -92,7 +97,9 @@ size_t conn_out_bytes(const struct conn *c)
 {
 	size_t writing = c->writing ? uv_stream_get_write_queue_size(&c->io.stream) : 0;
 
-	return c->out.len + writing + c->held_bytes;
+	size_t sealed = c->tls != NULL ? conn_tls_out_bytes(c->tls) : 0;
+
+	return c->out.len + writing + c->held_bytes + sealed;
 }
 
 bool conn_may_read(const struct conn *c)
@@ -153,8 +160,10 @@ static void feed_kept(struct conn *c)
 	buf_consume(&c->in, c->state == CONN_OPEN ? used : c->in.len);
 }
 
-static void take_bytes(struct conn *c, struct slice bytes)
+void conn_take(struct conn *c, struct slice bytes)
 {
+	if (c->state != CONN_OPEN)
+		return;
 	if (c->in.len > 0) {
 		buf_add_slice(&c->in, bytes);
 		if (!buf_failed(&c->in))
@@ -169,14 +178,14 @@ static void take_bytes(struct conn *c, struct slice bytes)
 		close_for_memory(c);
 }
 
-static void on_peer_end(struct conn *c)
+void conn_peer_ended(struct conn *c)
 {
 	c->ended = true;
 	if (c->state == CONN_LINGERING) {
 		conn_close(c);
 		return;
 	}
-	if (c->state == CONN_OPEN)
+	if (c->state == CONN_OPEN && c->served)
 		c->ops->on_end(c);
 	conn_finish(c);
 	mark_dirty(c);
@@ -188,22 +197,27 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buf)
 	struct conn *c = handle->data;
 
 	(void)suggested;
-	*ret_buf = uv_buf_init(c->pool->read_bytes, sizeof c->pool->read_bytes);
+	*ret_buf = uv_buf_init(c->pool->read_bytes,
+			       c->served ? sizeof c->pool->read_bytes : CONN_HELLO_MAX);
 }
 
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 {
 	struct conn *c = stream->data;
 
+	if (n < 0 && c->tls != NULL && !c->served && c->state == CONN_OPEN)
+		conn_tls_gone(c);
 	if (n == UV_EOF) {
-		on_peer_end(c);
+		conn_peer_ended(c);
 	} else if (n < 0) {
 		conn_close(c);
 	} else if (n > 0) {
 		c->pool->counters.bytes_in += (uint64_t)n;
 		c->last_active_ms = uv_now(c->pool->loop);
-		if (c->state == CONN_OPEN)
-			take_bytes(c, (struct slice){buf->base, (size_t)n});
+		if (c->tls != NULL)
+			conn_tls_take(c, (struct slice){buf->base, (size_t)n});
+		else
+			conn_take(c, (struct slice){buf->base, (size_t)n});
 		if (c->state == CONN_OPEN || c->state == CONN_FINISHING)
 			update_reading(c);
 	}
@@ -213,7 +227,8 @@ static bool wants_to_read(const struct conn *c)
 {
 	if (c->state == CONN_LINGERING)
 		return true;
-	return c->state == CONN_OPEN && !c->starved && conn_may_read(c);
+	return c->state == CONN_OPEN && !c->starved && conn_may_read(c) &&
+	       (c->tls == NULL || conn_tls_may_read(c->tls));
 }
 
 static void update_reading(struct conn *c)
@@ -250,12 +265,12 @@ static void on_written(uv_write_t *req, int status)
 }
 
 /* What the kernel did not take goes to libuv, which writes it as the socket takes it. */
-static void write_rest(struct conn *c)
+static void write_rest(struct conn *c, struct buf *out)
 {
-	struct buf rest = c->out;
+	struct buf rest = *out;
 	uv_buf_t bytes = uv_buf_init(rest.ptr, (unsigned)rest.len);
 
-	c->out = c->in_write;
+	*out = c->in_write;
 	c->in_write = rest;
 	c->write_req.data = c;
 	c->write_since_ms = uv_now(c->pool->loop);
@@ -268,22 +283,28 @@ static void write_rest(struct conn *c)
 
 static void write_out(struct conn *c)
 {
-	uv_buf_t bytes = uv_buf_init(c->out.ptr, (unsigned)c->out.len);
+	struct buf *out = &c->out;
+	uv_buf_t bytes;
 	int n;
 
-	if (c->writing || c->out.len == 0)
+	if (c->writing)
+		return;
+	if (c->tls != NULL)
+		out = conn_tls_seal(c);
+	if (out->len == 0 || c->state == CONN_CLOSING)
 		return;
 	c->pool->counters.writes++;
-	c->pool->counters.bytes_out += c->out.len;
+	c->pool->counters.bytes_out += out->len;
+	bytes = uv_buf_init(out->ptr, (unsigned)out->len);
 	n = uv_try_write(&c->io.stream, &bytes, 1);
 	if (n < 0 && n != UV_EAGAIN) {
 		conn_close(c);
 		return;
 	}
 	if (n > 0)
-		buf_consume(&c->out, (size_t)n);
-	if (c->out.len > 0)
-		write_rest(c);
+		buf_consume(out, (size_t)n);
+	if (out->len > 0)
+		write_rest(c, out);
 }
 
 static bool check_out(struct conn *c)
@@ -324,6 +345,12 @@ static void maybe_end(struct conn *c)
 {
 	if (c->state != CONN_FINISHING || c->requests > 0 || c->writing || c->out.len > 0)
 		return;
+	if (c->tls != NULL) {
+		conn_tls_end(c);
+		write_out(c);
+		if (c->writing || c->state == CONN_CLOSING)
+			return;
+	}
 	/* A drain does not wait for idle peers: they have nothing left to read. */
 	if (c->ended || (c->pool->draining && !has_unread(c))) {
 		conn_close(c);
@@ -334,6 +361,17 @@ static void maybe_end(struct conn *c)
 	c->shutdown_req.data = c;
 	if (uv_shutdown(&c->shutdown_req, &c->io.stream, on_shut) != 0)
 		conn_close(c);
+}
+
+void conn_failed(struct conn *c)
+{
+	if (c->served) {
+		buf_clear(&c->out);
+		write_out(c);
+		conn_close(c);
+	} else {
+		conn_finish(c);
+	}
 }
 
 void conn_turn(struct conn *c)
@@ -369,7 +407,9 @@ static bool peer_has_gone(const struct conn *c)
 static void on_deadline(struct conn *c)
 {
 	c->deadline_ms = 0;
-	if (c->state != CONN_LINGERING && c->ops->on_timeout != NULL) {
+	if (c->tls != NULL && !c->served && c->state == CONN_OPEN)
+		conn_tls_timed_out(c);
+	if (c->state != CONN_LINGERING && c->served && c->ops->on_timeout != NULL) {
 		c->ops->on_timeout(c);
 		return;
 	}
@@ -386,6 +426,8 @@ static void release_idle_memory(struct conn *c)
 		buf_release(&c->out);
 	if (!c->writing)
 		buf_release(&c->in_write);
+	if (c->tls != NULL)
+		conn_tls_shrink(c->tls);
 }
 
 void conn_sweep(struct conn *c)
@@ -406,7 +448,7 @@ void conn_sweep(struct conn *c)
 		if (c->state == CONN_FINISHING)
 			conn_close(c);
 		else
-			on_peer_end(c);
+			conn_peer_ended(c);
 	} else if (now_ms - c->last_active_ms >= CONN_SWEEP_MS) {
 		release_idle_memory(c);
 	}
@@ -424,7 +466,7 @@ static void init_handle(struct conn *c, uv_handle_type type)
 }
 
 /* Tells a client beyond the limit why; it has sent nothing yet that could get in the way. */
-static void refuse_full(struct conn *c)
+static void refuse_full(struct conn *c, bool tls)
 {
 	uv_buf_t text = uv_buf_init((char *)(uintptr_t)c->ops->full_text.ptr,
 				    (unsigned)c->ops->full_text.len);
@@ -432,11 +474,25 @@ static void refuse_full(struct conn *c)
 	c->pool->counters.refused_full++;
 	log_event(LOG_WARN, "max_clients", "a client was refused: the limit on clients is reached",
 		  LOG_INT_FIELD("max_clients", c->pool->max_clients));
-	(void)uv_try_write(&c->io.stream, &text, 1);
+	if (!tls)
+		(void)uv_try_write(&c->io.stream, &text, 1);
 	conn_close(c);
 }
 
-void conn_serve(struct conn *c)
+void conn_opened(struct conn *c)
+{
+	struct conn_pool *p = c->pool;
+
+	if (!c->ops->on_open(c)) {
+		p->counters.accept_errors++;
+		conn_close(c);
+		return;
+	}
+	c->served = true;
+	p->count++;
+}
+
+void conn_serve(struct conn *c, bool tls)
 {
 	struct conn_pool *p = c->pool;
 
@@ -446,13 +502,12 @@ void conn_serve(struct conn *c)
 		(void)uv_tcp_keepalive(&c->io.tcp, 1, KEEPALIVE_S);
 	}
 	p->counters.accepted++;
-	if (!c->ops->on_open(c)) {
+	if (!tls) {
+		conn_opened(c);
+	} else if (!conn_tls_begin(c)) {
 		p->counters.accept_errors++;
 		conn_close(c);
-		return;
 	}
-	c->served = true;
-	p->count++;
 	update_reading(c);
 }
 
@@ -474,14 +529,14 @@ struct conn *conn_new(struct conn_pool *p, uv_handle_type type, const struct fro
 	return c;
 }
 
-bool conn_accept(struct conn_pool *p, uv_stream_t *server, const struct front_ops *ops)
+bool conn_accept(struct conn_pool *p, uv_stream_t *server, const struct front_ops *ops, bool tls)
 {
 	bool full = conn_spread_load(p) >= p->max_clients;
 	struct conn_pool *to = full ? p : conn_spread_choose(p);
 	struct conn *c;
 
 	if (to != p)
-		return conn_spread_accept(p, server, ops, to);
+		return conn_spread_accept(p, server, ops, tls, to);
 	c = conn_new(p, server->type, ops);
 	if (c == NULL)
 		return false;
@@ -489,10 +544,10 @@ bool conn_accept(struct conn_pool *p, uv_stream_t *server, const struct front_op
 		p->counters.accept_errors++;
 		conn_close(c);
 	} else if (full) {
-		refuse_full(c);
+		refuse_full(c, tls);
 	} else {
 		atomic_fetch_add_explicit(&p->load, 1, memory_order_relaxed);
-		conn_serve(c);
+		conn_serve(c, tls);
 	}
 	return true;
 }

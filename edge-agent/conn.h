@@ -15,9 +15,11 @@
 #include "core/buf.h"
 #include "core/bytes.h"
 #include "core/status.h"
+#include "io/tls_session.h"
 
 struct agent;
 struct conn;
+struct conn_tls;
 
 enum {
 	CONN_MAX_CLIENTS = 10000,       /* default of conn_pool_new() */
@@ -33,9 +35,12 @@ enum {
 
 /* A protocol. All members must be set unless they say NULL. */
 struct front_ops {
-	const char *name; /* "resp", "http", "grpc": for logs, metrics and INFO */
-	/* What a client beyond the limit reads before its connection is closed. */
+	const char *name;     /* "resp", "http", "grpc": for logs, metrics and INFO */
+	enum tls_inner inner; /* what TLS has inside */
+	/* What a client beyond the limit reads before its connection is closed; over TLS, nothing. */
 	struct slice full_text;
+	/* What a client reads that sends no TLS to a listener of TLS. */
+	struct slice plain_text;
 	/* Makes the front's state and puts it into c->front. false: out of memory; the connection
 	 * is closed and on_closed does not come. */
 	bool (*on_open)(struct conn *c);
@@ -81,6 +86,7 @@ struct conn {
 	uint64_t last_active_ms; /* loop time of the last byte received */
 	uint64_t commands;       /* requests taken so far; counted by the front */
 	size_t held_bytes;       /* output that the front keeps until its turn; set by the front */
+	struct conn_tls *tls;    /* NULL: plain */
 
 	/* conn.c's own from here. */
 	union {
@@ -154,6 +160,7 @@ struct conn_counters {
 	uint64_t bytes_in, bytes_out;
 	uint64_t writes;   /* system calls that carried output */
 	uint64_t commands; /* requests taken, of all fronts that count them */
+	struct tls_counters tls;
 };
 
 struct conn_pool;

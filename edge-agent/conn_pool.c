@@ -53,6 +53,7 @@ static void on_sweep(uv_timer_t *timer)
 	listener_sweep(p->listeners);
 	for (struct conn *c = p->conns; c != NULL; c = c->next)
 		conn_sweep(c);
+	conn_tls_sweep(p);
 }
 
 /* ---- Members ---- */

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 
 #include "conn.h"
+#include "conn_tls.h"
 
 struct listener;
 
@@ -23,6 +24,7 @@ struct conn_pool {
 	struct conn *dirty; /* list: have something to do at the end of the turn */
 	struct listener *listeners;
 	struct conn_counters counters;
+	struct conn_tls_lines tls;
 	bool draining, closing;
 	uint8_t handles_open;
 	uv_check_t after_poll;    /* after the reads and the answers of a turn: write */
@@ -31,16 +33,17 @@ struct conn_pool {
 	void (*on_closed)(void *data);
 	void *on_closed_data;
 	char read_bytes[CONN_READ_BYTES]; /* of the read callback that is on the stack */
+	char plain_bytes[TLS_RECORD_MAX]; /* what TLS made of them */
 };
 
 /* Takes the connection that `server` has to give. false: out of memory, and it has it still; libuv
  * offers it once only, so that the caller must come again. */
-bool conn_accept(struct conn_pool *p, uv_stream_t *server, const struct front_ops *ops);
+bool conn_accept(struct conn_pool *p, uv_stream_t *server, const struct front_ops *ops, bool tls);
 
 /* A connection whose socket is still to come; NULL: out of memory. It is listed, and conn_close() frees it. */
 struct conn *conn_new(struct conn_pool *p, uv_handle_type type, const struct front_ops *ops);
 /* Its socket is open, and it counts in the pool's load. */
-void conn_serve(struct conn *c);
+void conn_serve(struct conn *c, bool tls);
 
 /* conn_spread.c: */
 /* Connections of all loops. */
@@ -49,7 +52,7 @@ unsigned conn_spread_load(const struct conn_pool *p);
 struct conn_pool *conn_spread_choose(struct conn_pool *p);
 /* As conn_accept(), for the pool `to` of another loop. */
 bool conn_spread_accept(struct conn_pool *p, uv_stream_t *server, const struct front_ops *ops,
-			struct conn_pool *to);
+			bool tls, struct conn_pool *to);
 
 /* What a dirty connection does at the end of a turn. */
 void conn_turn(struct conn *c);

@@ -50,6 +50,7 @@ struct handover {
 	struct conn_pool *to;
 	const struct front_ops *ops;
 	uv_handle_type type;
+	bool tls;
 	int fd;
 };
 
@@ -74,7 +75,7 @@ static void on_arrival(struct message *m)
 		turn_away(h);
 		conn_close(c);
 	} else {
-		conn_serve(c);
+		conn_serve(c, h->tls);
 	}
 	free(h);
 }
@@ -110,7 +111,7 @@ static int accept_descriptor(uv_loop_t *loop, uv_stream_t *server, union accepte
 }
 
 bool conn_spread_accept(struct conn_pool *p, uv_stream_t *server, const struct front_ops *ops,
-			struct conn_pool *to)
+			bool tls, struct conn_pool *to)
 {
 	struct handover *h = calloc(1, sizeof *h);
 	union accepted *a = calloc(1, sizeof *a);
@@ -122,7 +123,7 @@ bool conn_spread_accept(struct conn_pool *p, uv_stream_t *server, const struct f
 		return false;
 	}
 	*h = (struct handover){
-		.message.run = on_arrival, .to = to, .ops = ops, .type = server->type};
+		.message.run = on_arrival, .to = to, .ops = ops, .type = server->type, .tls = tls};
 	h->fd = accept_descriptor(p->loop, server, a);
 	if (h->fd < 0) {
 		p->counters.accept_errors++;

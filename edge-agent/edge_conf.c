@@ -21,6 +21,7 @@
 
 static const struct conf_path listen_path = {.key = "listen"};
 static const struct conf_path auth_path = {.key = "auth"};
+static const struct conf_path tls_path = {.key = "tls"};
 static const struct conf_path redis_path = {.key = "redis"};
 static const struct conf_path kafka_path = {.key = "kafka"};
 static const struct conf_path gossip_path = {.key = "gossip"};
@@ -63,6 +64,7 @@ static void fields_check(struct conf_reader *r, const struct edge_fields *f, con
 	listen_check(r, f, "http", f->listen.http);
 	listen_check(r, f, "grpc", f->listen.grpc);
 	unix_check(r, f->listen.unix_path);
+	tls_section_check(r, &tls_path, &f->tls, json_object_get(root, "tls") != NULL);
 	redis_section_check(r, &redis_path, &f->redis);
 	kafka_conf_check(r, &kafka_path, &f->kafka, json_object_get(root, "kafka") != NULL);
 	gossip_section_check(r, &gossip_path, &f->gossip, &f->insecure);
@@ -152,6 +154,7 @@ static void fill(struct conf_copier *c, const struct edge_fields *f, const json_
 	conf->listen_http = conf_copy(c, f->listen.http);
 	conf->listen_grpc = conf_copy(c, grpc_address(f, root));
 	conf->listen_unix = conf_copy_path(c, f->listen.unix_path);
+	tls_section_fill(c, &tls_path, &f->tls, &conf->tls);
 	conf->insecure = f->insecure;
 	conf->threads = (unsigned)f->threads;
 	conf->tokens_file = conf_copy_file(c, &auth_path, "tokens_file", f->auth.tokens_file);
@@ -242,6 +245,7 @@ void edge_conf_release(struct edge_conf *conf)
 	json_decref(conf->lists.policies);
 	json_decref(conf->lists.overrides);
 	json_decref(conf->lists.pools);
+	tls_section_release(&conf->tls);
 	redis_section_release(&conf->redis);
 	edge_regions_release(&conf->regions);
 	kafka_conf_release(&conf->kafka);

@@ -11,6 +11,7 @@
 #include "io/gossip_section.h"
 #include "io/kafka_conf.h"
 #include "io/redis_store.h"
+#include "io/tls_section.h"
 #include "tracing_conf.h"
 
 /* All of it is owned. */
@@ -18,6 +19,7 @@ struct edge_conf {
 	char *node, *region;
 	char *listen_resp, *listen_http, *listen_grpc; /* "host:port" or "[v6]:port"; NULL: off */
 	char *listen_unix;                             /* a path; NULL: off */
+	struct tls_section tls;
 	bool insecure;
 	unsigned threads;        /* loops: 1..64 */
 	char *tokens_file;       /* NULL: none */

@@ -5,6 +5,7 @@
 #include "io/gossip_section.h"
 #include "io/kafka_conf.h"
 #include "io/redis_section.h"
+#include "io/tls_section.h"
 #include "tracing_conf.h"
 
 /* A member of `regions`. */
@@ -23,6 +24,7 @@ struct edge_fields {
 	struct {
 		const char *tokens_file;
 	} auth;
+	struct tls_fields tls;
 	bool insecure;
 	const char *state_dir;
 	struct redis_fields redis;

@@ -458,6 +458,11 @@ const struct front_ops front_http = {
 		      sizeof("HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n"
 			     "Retry-After: 1\r\nContent-Length: 0\r\n\r\n") -
 			      1},
+	.inner = TLS_INNER_HTTP1,
+	.plain_text = PATH("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n"
+			   "Content-Type: application/problem+json\r\nContent-Length: 97\r\n\r\n"
+			   "{\"type\":\"about:blank\",\"title\":\"Bad Request\",\"status\":400,"
+			   "\"detail\":\"this port speaks HTTPS only\"}\n"),
 	.on_open = on_open,
 	.on_bytes = on_bytes,
 	.on_end = on_end,

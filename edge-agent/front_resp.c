@@ -84,6 +84,12 @@ static void execute(struct resp_session *s, const struct resp_command *cmd)
 	session_commit(s);
 }
 
+/* A client that begins TLS on a plain port waits for an answer to what is no command, and no line. */
+static bool is_tls(struct slice bytes)
+{
+	return bytes.len > 1 && bytes.ptr[0] == '\x16' && bytes.ptr[1] == '\x03';
+}
+
 /* Browsers can be made to send HTTP to any port: its lines would be taken for commands. */
 static bool is_http(const struct resp_command *cmd)
 {
@@ -121,6 +127,12 @@ static size_t on_bytes(struct conn *c, struct slice bytes)
 	while (used < bytes.len && conn_may_read(c)) {
 		struct slice rest = {bytes.ptr + used, bytes.len - used};
 		size_t n;
+
+		if (is_tls(rest)) {
+			protocol_error(s, "Protocol error: this port speaks no TLS");
+			break;
+		}
+
 		kova_status st = resp_parse(&s->parser, rest, &command, &n);
 
 		if (st == KOVA_AGAIN) {
@@ -159,10 +171,12 @@ static void on_closed(struct conn *c)
 }
 
 #define FULL_TEXT "-ERR max number of clients reached\r\n"
+#define PLAIN_TEXT "-ERR this port speaks TLS only\r\n"
 
 const struct front_ops front_resp = {
 	.name = "resp",
 	.full_text = {FULL_TEXT, sizeof FULL_TEXT - 1},
+	.plain_text = {PLAIN_TEXT, sizeof PLAIN_TEXT - 1},
 	.on_open = on_open,
 	.on_bytes = on_bytes,
 	.on_end = on_end,

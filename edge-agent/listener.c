@@ -27,6 +27,7 @@ struct listener {
 	} io;
 	struct conn_pool *pool;
 	const struct front_ops *ops;
+	bool tls;
 	struct listener *next; /* in pool->listeners */
 	struct listener *twin; /* of `localhost`: the one on [::1] */
 	bool owes_accept;      /* there was no memory for a connection that libuv has offered */
@@ -168,7 +169,7 @@ static void on_connection(uv_stream_t *server, int status)
 			  LOG_TEXT_FIELD("why", uv_strerror(status)));
 		return;
 	}
-	l->owes_accept = !conn_accept(l->pool, server, l->ops);
+	l->owes_accept = !conn_accept(l->pool, server, l->ops, l->tls);
 }
 
 void listener_sweep(struct listener *first)
@@ -234,7 +235,7 @@ static void link_last(struct listener *l)
 
 /* 0, or what libuv says. */
 static int start_one(struct conn_pool *pool, const struct endpoint *e, const struct front_ops *ops,
-		     struct listener **ret_listener)
+		     bool tls, struct listener **ret_listener)
 {
 	struct listener *l = calloc(1, sizeof *l);
 
@@ -242,6 +243,7 @@ static int start_one(struct conn_pool *pool, const struct endpoint *e, const str
 		return UV_ENOMEM;
 	l->pool = pool;
 	l->ops = ops;
+	l->tls = tls;
 	int r = open_socket(l, e);
 
 	if (r != 0) {
@@ -265,7 +267,7 @@ static int start_twin(struct listener *l)
 		return r;
 	in6.sin6_port = in4.sin_port;
 	memcpy(&e.tcp, &in6, sizeof in6);
-	r = start_one(l->pool, &e, l->ops, &l->twin);
+	r = start_one(l->pool, &e, l->ops, l->tls, &l->twin);
 	return r == UV_EADDRNOTAVAIL || r == UV_EAFNOSUPPORT ? 0 : r;
 }
 
@@ -276,7 +278,7 @@ static void say_error(struct buf *ret_error, const char *address, int r, const c
 }
 
 struct listener *listener_start(struct conn_pool *pool, const char *address,
-				const struct front_ops *ops, struct buf *ret_error)
+				const struct front_ops *ops, bool tls, struct buf *ret_error)
 {
 	struct endpoint e;
 	struct listener *l = NULL;
@@ -292,7 +294,7 @@ struct listener *listener_start(struct conn_pool *pool, const char *address,
 	}
 	if (e.is_unix && !clear_stale(e.path, ret_error))
 		return NULL;
-	r = start_one(pool, &e, ops, &l);
+	r = start_one(pool, &e, ops, tls, &l);
 	if (r != 0) {
 		say_error(ret_error, address, r, "");
 		return NULL;

@@ -147,6 +147,18 @@ static void add_connections(struct ops_totals *t, const struct conn_pool *conns)
 	t->max_clients = conn_pool_max_clients(conns);
 }
 
+static void add_certificate(struct ops_totals *t, const struct agent *a)
+{
+	const struct edge_conf *conf = &a->conf;
+
+	if (a->tls == NULL)
+		return;
+	t->tls_fronts = conf->tls.fronts & ((conf->listen_resp != NULL ? TLS_FRONT_RESP : 0U) |
+					    (conf->listen_http != NULL ? TLS_FRONT_HTTP : 0U) |
+					    (conf->listen_grpc != NULL ? TLS_FRONT_GRPC : 0U));
+	t->tls_expires_s = tls_server_expires_s(a->tls);
+}
+
 static void add_policy(const struct policy_stats *s, unsigned i, void *data)
 {
 	struct ops_totals *t = data;
@@ -197,6 +209,7 @@ void ops_add(const struct agent *a, struct ops_totals *t)
 	ADD_NUMBERS(&t->grpc, a->ops.grpc);
 	if (a->ops.conns != NULL)
 		add_connections(t, a->ops.conns);
+	add_certificate(t, a);
 	t->loop = a->index;
 	if (a->live != NULL)
 		t->live = live_counters(a->live);

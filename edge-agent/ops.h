@@ -111,6 +111,8 @@ struct ops_totals {
 	struct grpc_server_counters grpc;
 	struct conn_counters conns;
 	uint64_t connections, max_clients;
+	unsigned tls_fronts;           /* of enum tls_front; that listen */
+	int64_t tls_expires_s;         /* of their certificate, since the epoch */
 	unsigned loop;                 /* the one that was added last */
 	struct gossip_numbers gossip;  /* the owner's */
 	struct live_counters live;     /* of all loops together */

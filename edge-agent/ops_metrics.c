@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/version.h"
+#include "io/tls_metrics.h"
 #include "ops.h"
 #include "ops_pools.h"
 
@@ -566,13 +567,22 @@ static void collect_live(struct metrics_writer *w, const void *totals)
 	metrics_numbers(w, numbers, sizeof numbers / sizeof numbers[0]);
 }
 
+static void collect_tls(struct metrics_writer *w, const void *totals)
+{
+	const struct ops_totals *t = totals;
+
+	tls_metrics_write(w, &(struct tls_numbers){.fronts = t->tls_fronts,
+						   .expires_s = t->tls_expires_s,
+						   .counters = t->conns.tls});
+}
+
 void ops_metrics(const struct ops_totals *t, struct buf *out, bool openmetrics)
 {
 	static metrics_collector *const collectors[] = {
 		collect_build,  collect_policies, collect_store,   collect_engine,
 		collect_home,   collect_kafka,    collect_shares,  collect_clock,
 		collect_gossip, collect_latency,  collect_process, collect_connections,
-		collect_pools,  collect_traces,   collect_live,
+		collect_pools,  collect_traces,   collect_live,    collect_tls,
 	};
 
 	metrics_write(out, openmetrics, collectors, sizeof collectors / sizeof collectors[0], t);

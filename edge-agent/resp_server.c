@@ -240,7 +240,8 @@ static void info_server(struct buf *b, const struct info_errand *e)
 		   a->conf.region ? a->conf.region : "");
 	buf_printf(b, "kova_resp:%s\r\n", e->resp);
 	if (e->http[0] != '\0')
-		buf_printf(b, "kova_http:%s\r\n", e->http);
+		buf_printf(b, "kova_http:%s\r\nkova_http_tls:%d\r\n", e->http,
+			   (a->conf.tls.fronts & TLS_FRONT_HTTP) != 0);
 	buf_printf(b, "uptime_in_seconds:%" PRIu64 "\r\n", e->uptime_s);
 }
 

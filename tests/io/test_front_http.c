@@ -56,7 +56,7 @@ static void start(void)
 	agent.auth = auth_new(NULL, &error);
 	pool = conn_pool_new(&agent, 0);
 	ops_start(&agent, pool);
-	front = listener_start(pool, "127.0.0.1:0", &front_http, &error);
+	front = listener_start(pool, "127.0.0.1:0", &front_http, false, &error);
 	cr_assert_not_null(front, "%.*s", (int)error.len, error.ptr);
 }
 

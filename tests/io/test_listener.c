@@ -26,7 +26,7 @@ TestSuite(listener, .init = make_directory, .fini = remove_directory, .timeout =
 static struct listener *try_listen(const char *address, const char *error_has)
 {
 	struct buf error = {0};
-	struct listener *l = listener_start(pool, address, &front_resp, &error);
+	struct listener *l = listener_start(pool, address, &front_resp, false, &error);
 
 	buf_add(&error, "", 1);
 	if (error_has == NULL)
@@ -169,7 +169,7 @@ Test(listener, ipv6)
 	int fd;
 
 	start_front(&front_resp, NULL, 0);
-	l = listener_start(pool, "[::1]:0", &front_resp, &error);
+	l = listener_start(pool, "[::1]:0", &front_resp, false, &error);
 	if (l == NULL) { /* a machine without IPv6 */
 		buf_release(&error);
 		stop_front();

@@ -63,7 +63,7 @@ static inline void start_front(const struct front_ops *front, const char *tokens
 	pool = conn_pool_new(&agent, max_clients);
 	cr_assert_not_null(pool);
 	ops_start(&agent, pool);
-	listener = listener_start(pool, "127.0.0.1:0", front, &error);
+	listener = listener_start(pool, "127.0.0.1:0", front, false, &error);
 	cr_assert_not_null(listener, "%.*s", (int)error.len, error.ptr);
 	port = atoi(strrchr(listener_address(listener), ':') + 1);
 }

@@ -230,9 +230,13 @@ class Sentinel:
 
 
 class Agent(Process):
-    """A kova-agent with `config` (a dict); what it does not name of listen and state_dir goes to free ports and `directory`."""
+    """A kova-agent with `config` (a dict); what it does not name of listen and state_dir goes to free ports and `directory`.
 
-    def __init__(self, directory, config, options=(), env=None):
+    `tls`: an ssl.SSLContext, with which call() and http() speak to it.
+    """
+
+    def __init__(self, directory, config, options=(), env=None, tls=None):
+        self.tls = tls
         self.directory = directory
         self.config_path = os.path.join(directory, "agent.json")
         config = dict(config)
@@ -268,14 +272,14 @@ class Agent(Process):
         return self
 
     def resp(self, timeout=None):
-        return Resp(self.resp_address, timeout or PATIENCE)
+        return Resp(self.resp_address, timeout or PATIENCE, self.tls)
 
     def call(self, *words):
         with self.resp() as connection:
             return connection.call(*words)
 
     def http(self, method, path, body=None, headers=None):
-        return http_request(self.http_address, method, path, body, headers)
+        return http_request(self.http_address, method, path, body, headers, self.tls)
 
     def log_lines(self):
         """The JSON objects of the log; other lines (sanitizers, asserts) are left out."""
@@ -340,8 +344,9 @@ class Answer:
         return json.loads(self.body)
 
 
-def http_request(address, method, path, body=None, headers=None):
-    connection = http.client.HTTPConnection(*address, timeout=PATIENCE)
+def http_request(address, method, path, body=None, headers=None, tls=None):
+    connection = (http.client.HTTPSConnection(*address, timeout=PATIENCE, context=tls) if tls is not None
+                  else http.client.HTTPConnection(*address, timeout=PATIENCE))
     headers = dict(headers or {})
     if body is not None and not isinstance(body, (bytes, str)):
         body = json.dumps(body)

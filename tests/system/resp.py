@@ -7,9 +7,9 @@ class RespError(Exception):
 
 
 class Resp:
-    """One connection. `address` is a (host, port) pair or the path of a unix socket."""
+    """One connection. `address` is a (host, port) pair or the path of a unix socket; `tls` an ssl.SSLContext."""
 
-    def __init__(self, address, timeout=10.0):
+    def __init__(self, address, timeout=10.0, tls=None):
         family = socket.AF_UNIX if isinstance(address, str) else socket.AF_INET
         self.socket = socket.socket(family, socket.SOCK_STREAM)
         self.socket.settimeout(timeout)
@@ -20,6 +20,8 @@ class Resp:
             raise
         if family == socket.AF_INET:
             self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_hostname=address[0])
         self.input = self.socket.makefile("rb")
 
     def close(self):
