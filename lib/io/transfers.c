@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { AGAIN_MS = 100 };
+
 struct watch {
 	uv_poll_t poll; /* first */
 	struct transfers *of;
@@ -14,7 +16,7 @@ struct transfers {
 	CURLM *multi;
 	uv_timer_t timer;
 	unsigned handles;
-	bool closing;
+	bool closing, in_doubt;
 	void (*on_done)(CURL *easy, CURLcode code, void *data);
 	void *done_data;
 	void (*on_closed)(void *data);
@@ -69,36 +71,53 @@ static void collect(struct transfers *l)
 			l->on_done(message->easy_handle, message->data.result, l->done_data);
 }
 
-static void on_poll(uv_poll_t *h, int status, int events)
+static void on_timer(uv_timer_t *h);
+
+static void timer_set(struct transfers *l, long ms)
 {
-	struct watch *w = (struct watch *)h;
-	struct transfers *l = w->of;
-	int flags = status < 0 ? CURL_CSELECT_ERR : 0, running;
-
-	flags |= (events & UV_READABLE) != 0 ? CURL_CSELECT_IN : 0;
-	flags |= (events & UV_WRITABLE) != 0 ? CURL_CSELECT_OUT : 0;
-	(void)curl_multi_socket_action(l->multi, w->fd, flags, &running);
-	collect(l);
-}
-
-static void on_timer(uv_timer_t *h)
-{
-	struct transfers *l = h->data;
-	int running;
-
-	(void)curl_multi_socket_action(l->multi, CURL_SOCKET_TIMEOUT, 0, &running);
-	collect(l);
-}
-
-static int on_timeout(CURLM *multi, long ms, void *data)
-{
-	struct transfers *l = data;
-
-	(void)multi;
 	if (ms < 0)
 		(void)uv_timer_stop(&l->timer);
 	else
 		(void)uv_timer_start(&l->timer, on_timer, (uint64_t)ms, 0);
+}
+
+/*
+ * Where memory was out libcurl may have said of a transfer neither what to watch nor when to be called: it is called soon, and
+ * asked, so that each ends when its time is up at the latest.
+ */
+static void act(struct transfers *l, curl_socket_t fd, int flags)
+{
+	bool failed;
+	int running;
+	long ms = AGAIN_MS;
+
+	failed = curl_multi_socket_action(l->multi, fd, flags, &running) != CURLM_OK;
+	if (failed || (l->in_doubt && curl_multi_timeout(l->multi, &ms) == CURLM_OK))
+		timer_set(l, ms);
+	l->in_doubt = failed;
+	collect(l);
+}
+
+static void on_poll(uv_poll_t *h, int status, int events)
+{
+	struct watch *w = (struct watch *)h;
+	struct transfers *l = w->of;
+	int flags = status < 0 ? CURL_CSELECT_ERR : 0;
+
+	flags |= (events & UV_READABLE) != 0 ? CURL_CSELECT_IN : 0;
+	flags |= (events & UV_WRITABLE) != 0 ? CURL_CSELECT_OUT : 0;
+	act(l, w->fd, flags);
+}
+
+static void on_timer(uv_timer_t *h)
+{
+	act(h->data, CURL_SOCKET_TIMEOUT, 0);
+}
+
+static int on_timeout(CURLM *multi, long ms, void *data)
+{
+	(void)multi;
+	timer_set(data, ms);
 	return 0;
 }
 
