@@ -15,7 +15,7 @@ POLICIES = [
     {"name": "strict", "limit": 1000, "per": "1s", "scope": "global", "global": "strict"},
     {"name": "loose", "limit": 1000, "per": "1s", "scope": "global", "global": "loose"},
 ]
-POOL = {"threshold": 2, "report": "1s", "cooldown": {"base": "200ms", "jitter": 0},
+POOL = {"threshold": 2, "cooldown": {"base": "200ms", "jitter": 0},
         "endpoints": [{"id": "dc-1", "url": "http://127.0.0.1:9"}, {"id": "dc-2", "url": "http://127.0.0.2:9"},
                       {"id": "up", "url": "http://127.0.0.3:9", "tier": 2}]}
 # Endpoints of the one come back, those of the other stay away: their probes fail.
@@ -25,6 +25,8 @@ REGIONS = ("eu", "us")
 
 
 class Case(harness.Case):
+    report = "1s"  # of pools' numbers
+
     def setUp(self):
         super().setUp()
         self.broker = kafka.Broker()
@@ -48,7 +50,8 @@ class Case(harness.Case):
 
     def config(self, region):
         config = self.shared(region)
-        return {**config, "region": region, "pools": POOLS, "redis": config["regions"][region]["redis"],
+        pools = [{**pool, "report": self.report} for pool in POOLS]
+        return {**config, "region": region, "pools": pools, "redis": config["regions"][region]["redis"],
                 "kafka": {**config["kafka"], "report": "200ms"}}
 
     def coordinator_config(self):

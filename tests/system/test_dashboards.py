@@ -168,6 +168,8 @@ class Files(harness.Case):
 
 
 class Running(operated.Case):
+    report = "10m"  # what is counted since the last report stays for the whole test
+
     def exposed(self):
         """Of agents and of coordinators: the labels of each metric's samples."""
         texts = {}
