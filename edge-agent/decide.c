@@ -15,7 +15,6 @@
 #include <stdio.h>
 
 #include "control/control.h"
-#include "core/base64url.h"
 #include "engine.h"
 #include "feedback.h"
 #include "handover.h"
@@ -161,18 +160,6 @@ static void write_receipt(struct request_state *s)
 	receipt_write(&s->receipt, &receipt);
 }
 
-static void make_permit(struct request_state *s)
-{
-	unsigned char random[PERMIT_BYTES];
-	struct buf text = {0};
-
-	engine_random(s->engine, random, sizeof random);
-	base64url_write(&text, (struct slice){(const char *)random, sizeof random});
-	if (text.len == PERMIT_CHARS)
-		memcpy(s->permit, text.ptr, PERMIT_CHARS);
-	buf_release(&text);
-}
-
 static bool make_throttle_limit(struct request_state *s)
 {
 	const struct request_throttle *t = &s->request.throttle;
@@ -306,7 +293,7 @@ static bool gave_up_leases(struct request_state *s, const struct check_ref *ref,
 {
 	const struct request_pair *q = &s->request.pairs[ref->pair];
 
-	if (said->why != SCRIPT_LIMITED || s->request.kind != REQUEST_TAKE ||
+	if (said->why != SCRIPT_LIMITED || s->request.kind != REQUEST_TAKE || s->is_aside ||
 	    s->leases_given_up == GIVE_UPS_MAX || waiters_is_waiting(s))
 		return false;
 	if (!leases_give_up(s->engine->leases, q->policy, q->key, s->lease_returns))
@@ -578,14 +565,19 @@ static void step(struct request_state *s)
 
 static void on_answer(kova_status status, const struct script_answer *answer, void *data)
 {
-	struct group *g = data;
+	request_heard(data, status, answer);
+}
+
+void request_heard(struct group *g, kova_status status, const struct script_answer *answer)
+{
 	struct request_state *s = g->state;
 
 	s->groups_asked--;
 	g->status = status;
 	traced_answer(s, g, status, answer);
 	if (answer != NULL) {
-		if (answer->status == SCRIPT_EDGES && s->edge_tries++ < EDGE_TRIES) {
+		if (answer->status == SCRIPT_EDGES && !s->is_aside &&
+		    s->edge_tries++ < EDGE_TRIES) {
 			ask_group(s, g, false, 0); /* the region has heard the right time by now */
 			return;
 		}
@@ -677,7 +669,7 @@ static bool prepare(struct request_state *s)
 
 	if (s->permit[0] == '\0' &&
 	    (s->wants_permit || (admitted && s->request.kind == REQUEST_ACQUIRE)))
-		make_permit(s);
+		request_make_permit(s);
 	if (resolution == RESOLVED)
 		return !put_off(s);
 	if (admitted)

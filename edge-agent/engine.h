@@ -4,6 +4,7 @@
  *
  *   request.c  a request by itself: pool, bounds, ownership of its bytes
  *   decide.c   the steps of a request, from its check to on_done
+ *   aside.c    a request that another script's call carries
  *   resolve.c  policies and overrides → checks, grouped by Cluster slot; checks → operations of the script
  *   waiters.c, wait_*.c  who waits, in which order, and when they are tried again
  *   leases.c   what is decided in memory, from permits that were leased
@@ -112,6 +113,7 @@ struct request_state {
 	bool looking_up; /* the first group is being asked for the id: another refused, or others wait */
 	bool in_progress, abandoned, has_waited, wants_permit;
 	bool is_repeat; /* of an id: it is answered as before */
+	bool is_aside;  /* another script's call carries it (aside.h): it can't be asked again */
 	bool asked_far; /* another region was asked for it */
 	uint8_t edge_tries;
 
@@ -199,6 +201,9 @@ bool request_own(struct request_state *s);
 /* Whether other agents say that keys are, or were, at home elsewhere than by the `regions` here. */
 bool engine_is_contradicted(const struct engine *e);
 
+/* Has a permit ready for what it takes of a plan. */
+void request_make_permit(struct request_state *s);
+
 /* ---- decide.c ---- */
 
 /* Asks again for a waiter (all of its checks anew, from the catalogue in force). */
@@ -218,6 +223,9 @@ void request_submit_aside(struct request_state *s, const struct group *g,
 			  const struct script_op *op);
 /* Ends a waiter: `reason` is REASON_WAIT_TIMEOUT or REASON_QUEUE_FULL. */
 void request_refuse(struct request_state *s, enum reason reason);
+
+/* The answer to the operation of `g`; NULL unless `status` is KOVA_OK. */
+void request_heard(struct group *g, kova_status status, const struct script_answer *answer);
 
 /* ---- decide_counts.c ---- */
 
@@ -261,6 +269,8 @@ struct waiters *waiters_new(struct engine *e);
 void waiters_free(struct waiters *w);
 /* Somebody waits for one of the request's keys: it must not overtake. */
 bool waiters_ahead(const struct request_state *s);
+/* The same of one key. */
+bool waiters_has(const struct waiters *w, struct slice policy, struct slice key);
 /* Joins the queues of its keys, behind the others; false: one of them is full (or memory is). */
 bool waiters_join(struct request_state *s, uint64_t deadline_ms);
 bool waiters_is_waiting(const struct request_state *s);

@@ -25,6 +25,7 @@ struct pool_call {
 	struct pool_def *def; /* referenced */
 	struct buf program, command;
 	char stamp[POOL_STAMP_BYTES];
+	struct clock_reading sent; /* as permits that it takes say */
 	bool with_body, probes, looks;
 	unsigned room; /* of the probes that it asks for */
 	/* The undoings, who left, the requests, what probes found, whose probe is due, the look. */
@@ -47,6 +48,7 @@ static void service_free_when_idle(struct pool_service *s)
 	}
 	timer_heap_release(&s->deadlines);
 	timer_heap_release(&s->tries);
+	script_batch_free(s->permits);
 	free(s);
 }
 
@@ -94,15 +96,16 @@ static void answer_reported(struct pool_request *r, enum pool_reported reported)
 static bool answer_one(struct pool_call *c, struct pool_request *r, struct pool_reply *reply)
 {
 	struct pool_given given;
+	struct script_answer said;
 	enum pool_reported reported;
 	bool flag;
 
 	traced_pool_answer(r, true);
 	switch (r->kind) {
 	case POOL_ASK_NEXT:
-		if (!pool_read_given(reply, &given))
+		if (!pool_permits_read(r, reply, &c->sent, &given, &said))
 			break;
-		pool_request_given(r, &given, reply->now_us);
+		pool_request_given(r, &given, &said, reply->now_us);
 		return true;
 	case POOL_ASK_REPORT:
 		if (!pool_read_reported(reply, &reported))
@@ -219,15 +222,25 @@ static void call_send(struct pool_call *c)
 				 c);
 }
 
+static void add_next(struct pool_call *c, struct pool_request *r)
+{
+	struct pool_permits permits = {0};
+	struct pool_next_op next = {.tier = r->tier,
+				    .target = r->target,
+				    .session = r->session,
+				    .waiter = r->waiter,
+				    .arrival_us = r->arrival_us,
+				    .skip = r->skip,
+				    .n_skip = r->n_skip};
+
+	if (pool_permits_ask(r, &permits, &c->sent))
+		next.permits = &permits;
+	pool_call_next(&c->program, &next);
+	pool_permits_release(&permits);
+}
+
 static void add_request(struct pool_call *c, struct pool_request *r)
 {
-	const struct pool_next_op next = {.tier = r->tier,
-					  .target = r->target,
-					  .session = r->session,
-					  .waiter = r->waiter,
-					  .arrival_us = r->arrival_us,
-					  .skip = r->skip,
-					  .n_skip = r->n_skip};
 	const struct pool_report_op report = {.ticket = r->ticket,
 					      .outcome = r->outcome,
 					      .status = r->status,
@@ -235,9 +248,13 @@ static void add_request(struct pool_call *c, struct pool_request *r)
 					      .quotas = r->quotas,
 					      .n_quotas = r->n_quotas};
 
+	pool_def_unref(r->def);
+	r->def = pool_def_ref(c->def);
+	traced_pool_ask(r);
+	c->requests[c->n++] = r;
 	switch (r->kind) {
 	case POOL_ASK_NEXT:
-		pool_call_next(&c->program, &next);
+		add_next(c, r);
 		break;
 	case POOL_ASK_REPORT:
 		pool_call_report(&c->program, &report);
@@ -249,10 +266,6 @@ static void add_request(struct pool_call *c, struct pool_request *r)
 		pool_call_enable(&c->program, r->given);
 		break;
 	}
-	pool_def_unref(r->def);
-	r->def = pool_def_ref(c->def);
-	traced_pool_ask(r);
-	c->requests[c->n++] = r;
 }
 
 static struct pool_request *line_pop(struct pool_line *l)

@@ -1,7 +1,8 @@
 /*
  * The inside of the pool service, for pool_*.c only.
  *
- *   pool_service.c  a request from its check to on_done: the endpoint, then its permits, else it is given back
+ *   pool_service.c  a request from its check to on_done
+ *   pool_permits.c  the permits that go with an endpoint, in one step with it or apart
  *   pool_calls.c    what is asked of the script, gathered into one call a loop turn and pool
  *   pool_wait.c     who waits for an endpoint
  *   pool_events.c   what has changed, for the log and the topic
@@ -74,6 +75,7 @@ struct pool_service {
 	char prober[POOL_AGENT_BYTES];   /* unlike any other agent's */
 	struct contacts *contacts;       /* the owner's; NULL: no probe yet */
 	unsigned n_probes, probes_asked; /* of all lines */
+	struct script_batch *permits;    /* owned; of the NEXT that is being written or read */
 	uint64_t stamp;
 	bool draining, closing;
 };
@@ -88,12 +90,42 @@ void pool_request_fail(struct pool_request *r, enum pool_error error, const char
 void pool_request_done(struct pool_request *r);
 /* A session's id that nobody uses: so many hexadecimal digits. */
 void pool_session_random(struct pool_service *s, char ret_id[static POOL_SESSION_RANDOM + 1]);
-/* What the script said of it. */
-void pool_request_given(struct pool_request *r, const struct pool_given *given, uint64_t now_us);
+/* What the script said of it; `said`: of its permits, if it was asked for them and one of them decided. */
+void pool_request_given(struct pool_request *r, const struct pool_given *given,
+			const struct script_answer *said, uint64_t now_us);
+/* It has an endpoint, and all that goes with it. */
+void pool_request_finish(struct pool_request *r);
+/* What was given for it, if something was, is given back. */
+void pool_request_give_up(struct pool_request *r);
+/* Its answer says why there is no endpoint: it is told, or waited for, and asked again after `poll_ms`. */
+void pool_request_pause(struct pool_request *r, uint64_t poll_ms);
 /* The store can't be asked. */
 void pool_request_outage(struct pool_request *r);
 /* Answers with the pause that its answer has, `passed_ms` after it was told. */
 void pool_request_paused(struct pool_request *r, uint64_t passed_ms);
+
+/* ---- pool_permits.c ---- */
+
+/* Something must be taken with an endpoint, by the definition that it has. */
+bool pool_permits_needed(const struct pool_request *r);
+/* What the script is to take with the endpoint that it gives; false: nothing, or that is to be taken apart. *ret_sent: the clocks now. */
+bool pool_permits_ask(struct pool_request *r, struct pool_permits *permits,
+		      struct clock_reading *ret_sent);
+/*
+ * Reads what NEXT answered, and hears what was said of permits of endpoints that were passed over; *ret_said: of the last one that was
+ * tried. `sent` as pool_permits_ask() has set it. False: the reply is malformed.
+ */
+bool pool_permits_read(struct pool_request *r, struct pool_reply *reply,
+		       const struct clock_reading *sent, struct pool_given *ret_given,
+		       struct script_answer *ret_said);
+/* Its permits were the last word: `said`. */
+void pool_permits_answer(struct pool_request *r, const struct script_answer *said);
+/* They were not taken, or nobody knows. Nothing, if it did not ask for them. */
+void pool_permits_drop(struct pool_request *r);
+/* It is asked once more, and they are taken apart. */
+void pool_permits_apart(struct pool_request *r);
+/* The endpoint is there: now they are taken. */
+void pool_permits_take(struct pool_request *r);
 
 /* ---- pool_calls.c ---- */
 

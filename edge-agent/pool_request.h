@@ -94,17 +94,21 @@ struct pool_request {
 	struct pool_request *before, *behind; /* among those who wait */
 	struct buf text;                      /* what the slices point to */
 	struct pool_def *def;                 /* that the script was asked with; referenced */
-	struct request *take;                 /* the limiter is being asked */
-	struct timer_entry deadline;          /* loop ms */
-	uint64_t try_ms;                      /* waiting: loop ms when it is asked again */
-	uint64_t until_ms;                    /* loop ms; how long it waits */
-	uint64_t paused_ms;                   /* loop ms of the last pause */
+	struct request *take;        /* the limiter is being asked, the endpoint is there */
+	struct request *aside;       /* ... or the script, with NEXT */
+	uint64_t aside_stamp;        /* of that */
+	struct timer_entry deadline; /* loop ms */
+	uint64_t try_ms;             /* waiting: loop ms when it is asked again */
+	uint64_t until_ms;           /* loop ms; how long it waits */
+	uint64_t paused_ms;          /* loop ms of the last pause */
 	uint64_t serial;
 	uint64_t waiter, arrival_us; /* as the script knows who waits; arrival 0: it does not */
 	uint32_t given;              /* index of the endpoint that was given */
 	uint16_t skip[POOL_SKIP_MAX];
 	uint8_t n_skip;
 	int64_t limited_ms; /* the soonest that a passed endpoint's permit may be there */
+	bool passed;        /* an endpoint was, whose own permit was refused: limited_ms is set */
+	bool apart;         /* its permits are not to be taken by the script */
 	bool waits, asking, abandoned, started, limited;
 	uint64_t hint_us;
 	struct pool_quota quotas[POOL_QUOTAS_MAX];

@@ -1,9 +1,6 @@
 /*
- * A request's way. NEXT: the script gives an endpoint and counts it (pool_calls.c); if the pool or the caller wants permits, the
- * limiter is asked for all of them at once; what it refuses gives the endpoint back, as if it had not been given, and where
- * it was the endpoint's own permit another one is asked for. So a caller has all of it or nothing, on a Cluster as well, where
- * no script could take both; an agent that dies in between leaves the endpoint in flight until its lease ends, and permits that nobody has,
- * which come back by time. A pause is answered, or the request waits (pool_wait.c). REPORT and SHOW are asked and
+ * A request's way. NEXT: the script gives an endpoint and counts it (pool_calls.c), with the permits that the pool or the caller wants,
+ * or these are taken in a second step (pool_permits.c): a caller has all of it or nothing. A pause is answered, or the request waits (pool_wait.c). REPORT and SHOW are asked and
  * answered. Every path ends in pool_request_done(), exactly once, or the request was abandoned.
  */
 #include "pool_service.h"
@@ -173,7 +170,7 @@ static uint64_t firm_key(const struct pool_request *r)
 
 static bool is_simple(const struct pool_request *r)
 {
-	return r->session.len == 0 && r->n_skip == 0;
+	return r->session.len == 0 && !r->passed;
 }
 
 static struct pool_firm *firm_place(struct pool_line *l, uint64_t key)
@@ -225,12 +222,12 @@ void pool_request_paused(struct pool_request *r, uint64_t passed_ms)
 	pool_request_done(r);
 }
 
-/* The answer says why there is no endpoint: it is told, or waited for. */
-static void pause_or_wait(struct pool_request *r, uint64_t poll_ms)
+void pool_request_pause(struct pool_request *r, uint64_t poll_ms)
 {
 	uint64_t now = now_ms(r->service);
 
-	r->asking = false;
+	r->asking = r->passed = false;
+	r->n_skip = 0;
 	r->paused_ms = now;
 	if (r->abandoned || r->wait_ms == 0 || now >= r->until_ms || r->service->draining) {
 		pool_wait_give_up(r);
@@ -243,12 +240,13 @@ static void pause_or_wait(struct pool_request *r, uint64_t poll_ms)
 
 void pool_request_outage(struct pool_request *r)
 {
+	pool_permits_drop(r);
 	if (r->kind != POOL_ASK_NEXT) {
 		pool_request_fail(r, POOL_UNAVAILABLE, "the store can't be reached");
 		return;
 	}
 	set_pause(&r->answer, POOL_OUTAGE, OUTAGE_MS);
-	pause_or_wait(r, POLL_UNKNOWN_MS);
+	pool_request_pause(r, POLL_UNKNOWN_MS);
 }
 
 /* Of those that were passed over the permits come back sooner. */
@@ -256,7 +254,7 @@ static bool is_limited(const struct pool_request *r, const struct pool_given *g)
 {
 	int64_t ms = ms_up(g->retry_us);
 
-	return r->n_skip > 0 &&
+	return r->passed &&
 	       (g->pause == POOL_NOTHING || ms < 0 || (r->limited_ms >= 0 && r->limited_ms <= ms));
 }
 
@@ -279,15 +277,16 @@ static void on_pause(struct pool_request *r, const struct pool_given *g)
 		poll = (uint64_t)ms_up(g->firm_us);
 	else if (retry >= 0)
 		poll = r->limited || retry < POLL_MS ? (uint64_t)retry : POLL_MS;
-	r->n_skip = 0;
-	pause_or_wait(r, poll);
+	pool_request_pause(r, poll);
 }
 
 /* ---- An endpoint ---- */
 
-static void give_up(struct pool_request *r)
+void pool_request_give_up(struct pool_request *r)
 {
-	pool_line_undo(r->line, r->serial);
+	if (r->serial > 0)
+		pool_line_undo(r->line, r->serial);
+	r->serial = 0;
 }
 
 void pool_session_random(struct pool_service *s, char ret_id[static POOL_SESSION_RANDOM + 1])
@@ -335,151 +334,58 @@ static void fill(struct pool_request *r, const struct pool_given *g)
 		pool_url_write(&m->url, buf_slice(&a->session), &a->address);
 }
 
-static void finish(struct pool_request *r)
+void pool_request_finish(struct pool_request *r)
 {
 	pool_wait_leave(r);
 	if (buf_failed(&r->answer.address) || buf_failed(&r->answer.session)) {
-		give_up(r);
+		pool_request_give_up(r);
 		pool_request_fail(r, POOL_UNAVAILABLE, "%s", kova_status_text(KOVA_ENOMEM));
 		return;
 	}
 	pool_request_done(r);
 }
 
-/* ---- Its permits ---- */
-
-static struct slice permit_key(const struct pool_member *m)
+/* The caller is gone, or the answer is none of this definition's. */
+static void give_back(struct pool_request *r, const struct script_answer *said)
 {
-	return slice_of(m->group[0] != '\0' ? m->group : m->id);
+	pool_request_give_up(r);
+	pool_wait_leave(r);
+	if (r->abandoned && r->aside != NULL)
+		pool_permits_answer(r, said);
+	pool_permits_drop(r);
+	if (r->abandoned)
+		pool_request_free(r);
+	else
+		pool_request_fail(r, POOL_UNAVAILABLE, "the store's answer is out of step");
 }
 
-/* All endpoints that would need the same permit are passed over. */
-static void pass_over(struct pool_request *r, int64_t retry_ms)
-{
-	struct slice key = permit_key(&r->def->members[r->given]);
-
-	if (retry_ms >= 0 && (r->n_skip == 0 || r->limited_ms < 0 || retry_ms < r->limited_ms))
-		r->limited_ms = retry_ms;
-	else if (r->n_skip == 0)
-		r->limited_ms = retry_ms;
-	for (size_t i = 0; i < r->def->n_members && r->n_skip < POOL_SKIP_MAX; i++)
-		if (slice_equal(permit_key(&r->def->members[i]), key))
-			r->skip[r->n_skip++] = (uint16_t)i;
-}
-
-static void refused(struct pool_request *r, const struct answer *a)
-{
-	struct pool_def *def = r->def;
-
-	if (def->permit[0] != '\0' && strcmp(a->policy, def->permit) == 0 &&
-	    r->n_skip < POOL_SKIP_MAX) {
-		pass_over(r, a->retry_after_ms);
-		pool_line_ask(r->line, r);
-		return;
-	}
-	set_pause(&r->answer, POOL_LIMITED, a->retry_after_ms);
-	snprintf(r->answer.paused, sizeof r->answer.paused, "limited:%s", a->policy);
-	r->limited = true;
-	r->n_skip = 0;
-	pause_or_wait(r, a->retry_after_ms > 0 ? (uint64_t)a->retry_after_ms : POLL_UNKNOWN_MS);
-}
-
-static enum pool_error error_of(enum request_error error)
-{
-	switch (error) {
-	case REQUEST_NO_POLICY:
-		return POOL_NO_POLICY;
-	case REQUEST_RANGE:
-		return POOL_RANGE;
-	case REQUEST_MALFORMED:
-		return POOL_MALFORMED;
-	default:
-		return POOL_UNAVAILABLE;
-	}
-}
-
-static void on_taken(struct request *take)
-{
-	struct pool_request *r = take->owner;
-	const struct answer a = take->answer;
-
-	r->take = NULL;
-	request_free(take);
-	if (a.error == REQUEST_NO_ERROR && a.allowed) {
-		finish(r);
-		return;
-	}
-	give_up(r);
-	if (a.error != REQUEST_NO_ERROR) {
-		pool_wait_leave(r);
-		pool_request_fail(r, error_of(a.error), "%s", a.message);
-		return;
-	}
-	refused(r, &a);
-}
-
-static void add_pair(struct request *take, struct slice policy, struct slice key, uint64_t cost)
-{
-	take->pairs[take->n_pairs++] =
-		(struct request_pair){.policy = policy, .key = key, .cost = cost};
-}
-
-/* Asks the limiter for all that goes with the endpoint. */
-static void take_permits(struct pool_request *r)
-{
-	struct request *take = request_new(r->service->agent->engine);
-
-	if (take == NULL) {
-		give_up(r);
-		pool_wait_leave(r);
-		pool_request_fail(r, POOL_UNAVAILABLE,
-				  "too many requests are in progress at this agent");
-		return;
-	}
-	take->kind = REQUEST_TAKE;
-	take->owner = r;
-	take->on_done = on_taken;
-	take->trace = r->trace;
-	if (r->def->permit[0] != '\0')
-		add_pair(take, slice_of(r->def->permit), permit_key(&r->def->members[r->given]), 1);
-	if (r->def->target_policy[0] != '\0' && r->target.len > 0)
-		add_pair(take, slice_of(r->def->target_policy), r->target, 1);
-	for (unsigned i = 0; i < r->n_takes; i++)
-		add_pair(take, r->takes[i].policy, r->takes[i].key, r->takes[i].cost);
-	r->take = take;
-	decide(r->service->agent->engine, take);
-}
-
-static bool needs_permits(const struct pool_request *r)
-{
-	return r->n_takes > 0 || r->def->permit[0] != '\0' ||
-	       (r->def->target_policy[0] != '\0' && r->target.len > 0);
-}
-
-void pool_request_given(struct pool_request *r, const struct pool_given *g, uint64_t now_us)
+void pool_request_given(struct pool_request *r, const struct pool_given *g,
+			const struct script_answer *said, uint64_t now_us)
 {
 	if (r->waiter != 0 && r->arrival_us == 0 && g->pause != POOL_NOT_PAUSED)
 		r->arrival_us = now_us;
+	r->serial = g->serial;
+	if (g->pause == POOL_LIMITED && !r->abandoned) {
+		pool_permits_answer(r, said);
+		return;
+	}
 	if (g->pause != POOL_NOT_PAUSED) {
+		pool_permits_drop(r);
 		on_pause(r, g);
 		return;
 	}
-	r->serial = g->serial;
 	if (r->abandoned || g->endpoint >= r->def->n_members) {
-		give_up(r);
-		pool_wait_leave(r);
-		if (r->abandoned)
-			pool_request_free(r);
-		else
-			pool_request_fail(r, POOL_UNAVAILABLE, "the store's answer is out of step");
+		give_back(r, said);
 		return;
 	}
 	r->given = g->endpoint;
 	fill(r, g);
-	if (needs_permits(r))
-		take_permits(r);
+	if (r->aside != NULL)
+		pool_permits_answer(r, said);
+	else if (pool_permits_needed(r))
+		pool_permits_take(r);
 	else
-		finish(r);
+		pool_request_finish(r);
 }
 
 /* ---- Beginning ---- */
@@ -520,7 +426,7 @@ static void ask_next(struct pool_request *r, const struct pool_def *def)
 		engine_random(r->service->agent->engine, (unsigned char *)&r->waiter,
 			      sizeof r->waiter);
 	if (firm_answer(r, def, &left_ms)) {
-		pause_or_wait(r, r->answer.retry_in_ms >= 0 ? left_ms : POLL_UNKNOWN_MS);
+		pool_request_pause(r, r->answer.retry_in_ms >= 0 ? left_ms : POLL_UNKNOWN_MS);
 		return;
 	}
 	pool_wait_ask_first(r->line);
@@ -602,10 +508,12 @@ void pool_request_abandon(struct pool_request *r)
 {
 	r->abandoned = true;
 	traced_pool_abandon(r);
+	if (r->aside != NULL)
+		request_abandon(r->aside);
 	if (r->take != NULL) {
 		request_abandon(r->take);
 		r->take = NULL;
-		give_up(r);
+		pool_request_give_up(r);
 		pool_wait_leave(r);
 		pool_request_free(r);
 	} else if (r->waits && !r->asking) {
@@ -626,7 +534,9 @@ struct pool_service *pool_service_new(struct agent *a)
 	s->store = region_store(a->engine->own->region);
 	engine_random(a->engine, (unsigned char *)&s->stamp, sizeof s->stamp);
 	engine_random(a->engine, (unsigned char *)s->prober, sizeof s->prober);
-	if (!pool_calls_start(s)) {
+	s->permits = script_batch_new();
+	if (s->permits == NULL || !pool_calls_start(s)) {
+		script_batch_free(s->permits);
 		free(s);
 		return NULL;
 	}

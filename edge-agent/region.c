@@ -188,15 +188,27 @@ static void batch_fail(struct batch *b, kova_status status)
 }
 
 /* What an answer tells beside its operations'. */
-static void hear(const struct batch *b, const struct script_reader *reader)
+static void hear(struct region *r, unsigned shard, const struct clock_reading *sent,
+		 const struct script_reader *reader)
 {
-	struct region *r = b->region;
 	uint64_t us;
 
-	region_clock_hear(&r->clock, b->shard, &b->sent, reader->now_us, reader->refill_refused);
+	region_clock_hear(&r->clock, shard, sent, reader->now_us, reader->refill_refused);
 	r->now_us = 0;
-	us = r->clock.heard_boot_us - b->sent.boot_us;
+	us = r->clock.heard_boot_us - sent->boot_us;
 	r->round_trip_us = r->round_trip_us > 0 ? (3 * r->round_trip_us + us) / 4 : us;
+}
+
+struct script_call region_call(struct region *r, uint16_t slot, struct clock_reading *ret_sent)
+{
+	r->counters.operations++;
+	return region_clock_call(&r->clock, redis_store_shard(r->store, slot), ret_sent);
+}
+
+void region_heard(struct region *r, uint16_t slot, const struct clock_reading *sent,
+		  const struct script_reader *reader)
+{
+	hear(r, redis_store_shard(r->store, slot), sent, reader);
 }
 
 /* Answers each operation; those that a malformed reply does not reach fail. */
@@ -209,7 +221,7 @@ static kova_status batch_answer(struct batch *b, struct slice reply)
 		script_reader_init(&reader, reply, b->stamp, n, script_batch_plain(b->script));
 
 	if (status == KOVA_OK)
-		hear(b, &reader);
+		hear(b->region, b->shard, &b->sent, &reader);
 	for (i = 0; i < n && status == KOVA_OK; i++) {
 		status = script_reader_next(&reader, &answer);
 		b->op[i].on_answer(status, status == KOVA_OK ? &answer : NULL, b->op[i].data);

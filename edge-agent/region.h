@@ -50,6 +50,14 @@ bool region_by_slot(const struct region *r);
 void region_submit(struct region *r, uint16_t slot, const struct script_op *op, unsigned n_after,
 		   region_answer *on_answer, void *data);
 
+/*
+ * For operations that another script's call carries to `slot`: what goes with one that leaves now, and what its reply tells. Each
+ * operation has a stamp of its own.
+ */
+struct script_call region_call(struct region *r, uint16_t slot, struct clock_reading *ret_sent);
+void region_heard(struct region *r, uint16_t slot, const struct clock_reading *sent,
+		  const struct script_reader *reader);
+
 /* Redis's clock, µs since the epoch, as last heard and carried on by the local steady clock; before
  * anything was heard, the local wall clock. Read once in a turn of the loop, after it has waited, and once after each answer. For choices that Redis checks again. */
 uint64_t region_now_us(struct region *r);

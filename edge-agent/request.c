@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base64url.h"
 #include "engine.h"
 
 /* ---- Pool of requests ---- */
@@ -130,6 +131,18 @@ bool request_own(struct request_state *s)
 	for (uint8_t i = 0; i < r->n_pairs; i++)
 		at = own(&r->pairs[i].key, own(&r->pairs[i].policy, at));
 	return true;
+}
+
+void request_make_permit(struct request_state *s)
+{
+	unsigned char random[PERMIT_BYTES];
+	struct buf text = {0};
+
+	engine_random(s->engine, random, sizeof random);
+	base64url_write(&text, (struct slice){(const char *)random, sizeof random});
+	if (text.len == PERMIT_CHARS)
+		memcpy(s->permit, text.ptr, PERMIT_CHARS);
+	buf_release(&text);
 }
 
 /* ---- What is said of its answer ---- */

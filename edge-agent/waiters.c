@@ -252,20 +252,21 @@ bool waiters_is_waiting(const struct request_state *s)
 	return s->waiter.places != NULL;
 }
 
+bool waiters_has(const struct waiters *w, struct slice policy, struct slice key)
+{
+	size_t at = 0;
+
+	return w->n > 0 &&
+	       (queue_find(w, policy, key) != NULL || line_above(w, policy, key, &at) != NULL);
+}
+
 bool waiters_ahead(const struct request_state *s)
 {
 	const struct request *r = &s->request;
 
-	if (s->engine->waiters->n == 0)
-		return false;
-	for (uint8_t i = 0; i < r->n_pairs; i++) {
-		const struct request_pair *q = &r->pairs[i];
-		size_t at = 0;
-
-		if (queue_find(s->engine->waiters, q->policy, q->key) != NULL ||
-		    line_above(s->engine->waiters, q->policy, q->key, &at) != NULL)
+	for (uint8_t i = 0; i < r->n_pairs; i++)
+		if (waiters_has(s->engine->waiters, r->pairs[i].policy, r->pairs[i].key))
 			return true;
-	}
 	return false;
 }
 

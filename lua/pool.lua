@@ -218,14 +218,28 @@ do
   local NEXT, REPORT, UNDO, SHOW, NUMBERS, ENABLE, PROBE, PROBER, LEAVE = 1, 2, 3, 4, 5, 6, 7, 8, 9
   local NONE = {}
   local read = {}
+  -- What is to be taken with the endpoint.
+  local function read_permits(n)
+    local p = {before = {}, behind = {}}
+    for k = 1, n do
+      local has_gap
+      has_gap, p.before[k], at = unpack_fields('<BHc0', program, at)
+      if has_gap == 1 then
+        p.behind[k], at = unpack_fields('<Hc0', program, at)
+      end
+    end
+    p.own, p.most, p.program, at = unpack_fields('<HdI4c0', program, at)
+    return p
+  end
   read[NEXT] = function()
-    local tier, waiter, arrival, target, session, n, skip
-    tier, waiter, arrival, target, session, n, at = unpack_fields('<Bc8dHc0Hc0H', program, at)
+    local tier, waiter, arrival, target, session, n_keys, n, skip
+    tier, waiter, arrival, target, session, n_keys, n, at = unpack_fields('<Bc8dHc0Hc0HH', program, at)
     skip = n > 0 and {} or NONE
     for i = 1, n do
       skip[i], at = unpack_fields('<H', program, at)
     end
-    return {kind = NEXT, tier = tier, waiter = waiter, arrival = arrival, target = target, session = session, skip = skip}
+    return {kind = NEXT, tier = tier, waiter = waiter, arrival = arrival, target = target, session = session, skip = skip,
+      permits = n_keys > 0 and read_permits(n_keys)}
   end
   read[REPORT] = function()
     local ticket, outcome, status, hint, n, quota

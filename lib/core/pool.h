@@ -80,7 +80,7 @@ extern const char *const pool_outcome_names[POOL_OUTCOMES];
 /* False: it is none of them. Any case. */
 bool pool_outcome_find(struct slice word, enum pool_outcome *ret_outcome);
 
-/* Why no endpoint is given; POOL_LIMITED and POOL_OUTAGE never come from the script. */
+/* Why no endpoint is given; POOL_OUTAGE never comes from the script. */
 enum pool_pause {
 	POOL_NOT_PAUSED,
 	POOL_FLOOR,

@@ -24,6 +24,7 @@ struct wanted {
 	const struct pool_next_op *op;
 	struct pool_target *target;
 	struct pool_session *session; /* NULL: none */
+	uint64_t passed;              /* a bit for each endpoint whose own permits were refused */
 };
 
 /* ---- What stands in the way ---- */
@@ -83,12 +84,12 @@ static enum pool_pause obstacle(struct pool_policy *p, const struct wanted *w, s
 	return POOL_NOT_PAUSED;
 }
 
-static bool is_passed_over(const struct pool_next_op *op, size_t endpoint)
+static bool is_passed_over(const struct wanted *w, size_t endpoint)
 {
-	for (size_t i = 0; i < op->n_skip; i++)
-		if (op->skip[i] == endpoint)
+	for (size_t i = 0; i < w->op->n_skip; i++)
+		if (w->op->skip[i] == endpoint)
 			return true;
-	return false;
+	return (w->passed >> endpoint & 1) != 0;
 }
 
 /* So long nothing but a new definition changes that it is in the way. */
@@ -110,8 +111,7 @@ static void find_in_tier(struct pool_policy *p, const struct wanted *w, unsigned
 		enum pool_pause why;
 		int64_t us, firm;
 
-		if (e->tier != tier || e->weight <= 0 || pool_is_off(p, i) ||
-		    is_passed_over(w->op, i))
+		if (e->tier != tier || e->weight <= 0 || pool_is_off(p, i) || is_passed_over(w, i))
 			continue;
 		why = obstacle(p, w, i, &us);
 		if (why == POOL_NOT_PAUSED) {
@@ -288,7 +288,8 @@ enum pool_pause pool_pause_now(struct pool_policy *p, int64_t *ret_retry_us)
 
 /* ---- A ticket ---- */
 
-static size_t choose(struct pool_policy *p, const struct found *f, double *ret_tag)
+static size_t choose(const struct pool_policy *p, const struct found *f, double *virtual,
+		     double *ret_tag)
 {
 	struct pool_candidate all[POOL_POLICY_ENDPOINTS];
 
@@ -305,7 +306,7 @@ static size_t choose(struct pool_policy *p, const struct found *f, double *ret_t
 			.last = m->last,
 			.in_flight = m->in_flight};
 	}
-	return pool_choose(p->rule->select, all, f->n, &p->tag[f->tier], ret_tag)->index;
+	return pool_choose(p->rule->select, all, f->n, virtual, ret_tag)->index;
 }
 
 /* Binds the session to the endpoint. Returns whether it had something else before. */
@@ -342,11 +343,58 @@ static bool begin_trials(struct pool_policy *p, struct pool_target *t, size_t en
 	return is_trial;
 }
 
-static void issue(struct pool_policy *p, const struct wanted *w, const struct found *f,
-		  struct pool_given *g)
+/* Whose turn it is, and what the turn of the tier is after it. */
+struct turn {
+	size_t endpoint;
+	double tag, tier_tag;
+};
+
+static void take_turn(struct pool_policy *p, const struct found *f, struct turn *t)
 {
-	double tag = p->member_of[f->endpoint[0]]->tag;
-	size_t endpoint = f->is_kept ? f->endpoint[0] : choose(p, f, &tag);
+	t->endpoint = f->endpoint[0];
+	t->tag = p->member_of[t->endpoint]->tag;
+	t->tier_tag = p->tag[f->tier];
+	if (!f->is_kept)
+		t->endpoint = choose(p, f, &t->tier_tag, &t->tag);
+}
+
+static void pass_over(const struct pool_policy *p, struct wanted *w, size_t endpoint)
+{
+	struct slice group = p->endpoints[endpoint].account;
+
+	w->passed |= UINT64_C(1) << endpoint;
+	for (size_t i = 0; i < p->n && group.len > 0; i++)
+		if (slice_equal(pool_permits_holder(&p->endpoints[i]), group))
+			w->passed |= UINT64_C(1) << i;
+}
+
+/* Whose turn it is, with the permits that go with it, taken; else f->n is 0, and says why. */
+static void take_permitted_turn(struct pool_policy *p, struct wanted *w,
+				const struct pool_limiter *limiter, struct found *f, struct turn *t)
+{
+	enum pool_permitted permitted = POOL_PERMITTED;
+
+	for (unsigned tries = 1; f->n > 0; tries++) {
+		take_turn(p, f, t);
+		if (limiter != NULL)
+			permitted = limiter->take(limiter->data, (uint32_t)t->endpoint);
+		if (permitted == POOL_PERMITTED)
+			return;
+		if (permitted != POOL_UNPERMITTED_HERE || f->is_kept || tries == POOL_TRIES_MAX ||
+		    !POOL_RULE(PASSED_OVER)) {
+			nothing(f, POOL_LIMITED, 0, 0);
+			return;
+		}
+		pass_over(p, w, t->endpoint);
+		find(p, w, f);
+	}
+}
+
+static void issue(struct pool_policy *p, const struct wanted *w, const struct found *f,
+		  const struct turn *turn, struct pool_given *g)
+{
+	double tag = turn->tag;
+	size_t endpoint = turn->endpoint;
 	struct pool_member *m = p->member_of[endpoint];
 	unsigned tier = p->endpoints[endpoint].tier;
 	struct pool_ticket *ticket = &p->ticket[++p->seq % POOL_POLICY_TICKETS];
@@ -369,6 +417,7 @@ static void issue(struct pool_policy *p, const struct wanted *w, const struct fo
 				       .member = m,
 				       .target = w->target,
 				       .session = is_first || g->moved ? s : NULL};
+	p->tag[f->tier] = turn->tier_tag;
 	m->tag = tag;
 	m->last = p->seq;
 	m->in_flight++;
@@ -381,9 +430,10 @@ static void issue(struct pool_policy *p, const struct wanted *w, const struct fo
 }
 
 void pool_policy_next(struct pool_policy *p, const struct pool_next_op *op,
-		      struct pool_given *ret_given)
+		      const struct pool_limiter *limiter, struct pool_given *ret_given)
 {
 	struct wanted w = {.op = op, .target = pool_target_named(p, op->target)};
+	struct turn turn;
 	unsigned tier;
 	struct found f;
 
@@ -398,11 +448,12 @@ void pool_policy_next(struct pool_policy *p, const struct pool_next_op *op,
 			 (f.why == POOL_SLOTS || (f.why == POOL_COOLING && op->target.len == 0)))
 			line_wait(p, op, tier);
 	}
+	take_permitted_turn(p, &w, limiter, &f, &turn);
 	if (f.n == 0)
 		*ret_given = (struct pool_given){
 			.pause = f.why, .retry_us = f.wait_us, .firm_us = f.firm_us};
 	else
-		issue(p, &w, &f, ret_given);
+		issue(p, &w, &f, &turn, ret_given);
 }
 
 /* ---- Given back ---- */

@@ -43,9 +43,21 @@ void pool_policy_end(struct pool_policy *p);
 /* What the batch has changed; borrowed until the next one begins. */
 const struct pool_event *pool_policy_events(const struct pool_policy *p, size_t *ret_n);
 
-/* The ticket is left empty: it is known by its serial. */
+/* What the limits say of the permits that go with an endpoint. */
+enum pool_permitted {
+	POOL_PERMITTED,        /* they are taken */
+	POOL_UNPERMITTED_HERE, /* its own are refused */
+	POOL_UNPERMITTED,      /* others are */
+};
+
+struct pool_limiter {
+	enum pool_permitted (*take)(void *data, uint32_t endpoint);
+	void *data;
+};
+
+/* The ticket is left empty: it is known by its serial. `limiter`: asked for the permits; NULL: there are none. */
 void pool_policy_next(struct pool_policy *p, const struct pool_next_op *op,
-		      struct pool_given *ret_given);
+		      const struct pool_limiter *limiter, struct pool_given *ret_given);
 /* op->ticket is not looked at. */
 enum pool_reported pool_policy_report(struct pool_policy *p, uint64_t serial,
 				      const struct pool_report_op *op);

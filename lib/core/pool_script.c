@@ -159,9 +159,12 @@ void pool_call_next(struct buf *program, const struct pool_next_op *op)
 	add_double(program, (double)op->arrival_us);
 	add_text(program, op->target);
 	add_text(program, op->session);
+	add_u16(program, op->permits != NULL ? op->permits->n_keys : 0);
 	add_u16(program, op->n_skip);
 	for (size_t i = 0; i < op->n_skip; i++)
 		add_u16(program, op->skip[i] + 1U);
+	if (op->permits != NULL)
+		buf_add_slice(program, buf_slice(&op->permits->text));
 }
 
 void pool_call_report(struct buf *program, const struct pool_report_op *op)
@@ -354,6 +357,23 @@ bool pool_reply_event(struct pool_reply *r, struct pool_event *ret_event)
 	return true;
 }
 
+bool pool_read_tries(struct pool_reply *r, size_t *ret_tries)
+{
+	*ret_tries = get_byte(r);
+	if (*ret_tries > POOL_TRIES_MAX)
+		r->failed = true;
+	return !r->failed;
+}
+
+bool pool_read_try(struct pool_reply *r, uint32_t *ret_endpoint, struct slice *ret_reply)
+{
+	*ret_endpoint = get_short(r) - 1;
+	*ret_reply = get_slice(r, get_short(r));
+	if (*ret_endpoint >= POOL_ENDPOINTS_MAX)
+		r->failed = true;
+	return !r->failed;
+}
+
 bool pool_read_given(struct pool_reply *r, struct pool_given *g)
 {
 	*g = (struct pool_given){0};
@@ -361,7 +381,7 @@ bool pool_read_given(struct pool_reply *r, struct pool_given *g)
 		g->pause = (enum pool_pause)get_byte(r);
 		g->retry_us = get_number(r);
 		g->firm_us = get_number(r);
-		if (g->pause < POOL_FLOOR || g->pause > POOL_NOTHING)
+		if (g->pause < POOL_FLOOR || g->pause > POOL_LIMITED)
 			r->failed = true;
 		return !r->failed;
 	}

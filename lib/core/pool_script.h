@@ -11,6 +11,7 @@
 
 #include "core/buf.h"
 #include "core/pool.h"
+#include "core/pool_permits.h"
 #include "core/pool_probe.h"
 #include "core/status.h"
 
@@ -20,6 +21,7 @@ enum {
 	POOL_AGENT_BYTES = 16,
 	POOL_CALL_OPS_MAX = 64,
 	POOL_SKIP_MAX = 64,
+	POOL_TRIES_MAX = 64, /* endpoints whose permits a NEXT asks for at most */
 };
 
 /* Writes the definition, which the script is given with each call, to an empty buffer. The rules are in their ranges. */
@@ -27,12 +29,13 @@ void pool_definition_write(const struct pool_rule *rule, const struct pool_endpo
 			   size_t n, struct buf *out);
 
 struct pool_next_op {
-	uint8_t tier;                 /* 0: none in particular */
-	struct slice target, session; /* empty: none */
-	uint64_t waiter;              /* who waits, unlike any other anywhere; 0: nobody */
-	uint64_t arrival_us;          /* when he came, by Redis's clock; 0: now */
-	const uint16_t *skip;         /* endpoints that are passed over */
-	size_t n_skip;                /* at most POOL_SKIP_MAX */
+	uint8_t tier;                       /* 0: none in particular */
+	struct slice target, session;       /* empty: none */
+	uint64_t waiter;                    /* who waits, unlike any other anywhere; 0: nobody */
+	uint64_t arrival_us;                /* when he came, by Redis's clock; 0: now */
+	const uint16_t *skip;               /* endpoints that are passed over */
+	size_t n_skip;                      /* at most POOL_SKIP_MAX */
+	const struct pool_permits *permits; /* taken with it, or neither; NULL: none */
 };
 
 struct pool_report_op {
@@ -133,6 +136,13 @@ struct pool_shown_target {
 };
 
 /* All return whether it was there. */
+/*
+ * NEXT: for how many endpoints permits were asked, in vain but for the last where one is given; each with what the limiter answered (a
+ * reply to the program in its pool_permits, of one operation); and what was given. POOL_LIMITED: the last try's refusal is the reason.
+ * Else those before were passed over, and the pause is of what is left.
+ */
+bool pool_read_tries(struct pool_reply *r, size_t *ret_tries);
+bool pool_read_try(struct pool_reply *r, uint32_t *ret_endpoint, struct slice *ret_reply);
 bool pool_read_given(struct pool_reply *r, struct pool_given *ret_given);
 bool pool_read_reported(struct pool_reply *r, enum pool_reported *ret_reported);
 /*

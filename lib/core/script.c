@@ -63,13 +63,6 @@ struct script_batch {
 
 /* ---- Writing ---- */
 
-static char *put_slice(char *p, struct slice s)
-{
-	if (s.len != 0)
-		memcpy(p, s.ptr, s.len);
-	return p + s.len;
-}
-
 static char *put_decimal(char *p, size_t v)
 {
 	char digits[20];
@@ -739,6 +732,23 @@ static bool write_plain(struct script_batch *b)
 	return p != NULL;
 }
 
+/* Bytes that the program takes, once write_plain() is done. */
+static size_t program_bytes(const struct script_batch *b)
+{
+	size_t quotas = b->n_quotas > 0 ? QUOTAS_HEAD_BYTES + b->quotas.len : 0;
+
+	return HEADER_BYTES + b->limits.len + b->program.len + quotas;
+}
+
+static char *put_program(char *p, const struct script_batch *b, const struct script_call *call)
+{
+	p = put_header(p, b, call);
+	p = put_slice(p, buf_slice(&b->limits));
+	if (b->n_quotas > 0)
+		p = put_quotas(p, b, call);
+	return put_slice(p, buf_slice(&b->program));
+}
+
 struct slice script_batch_command(struct script_batch *b, bool with_body,
 				  const struct script_call *call)
 {
@@ -747,9 +757,7 @@ struct slice script_batch_command(struct script_batch *b, bool with_body,
 
 	if (b->failed || (b->plain && !write_plain(b)))
 		return (struct slice){NULL, 0};
-	program_len = HEADER_BYTES + b->limits.len + b->program.len;
-	if (b->n_quotas > 0)
-		program_len += QUOTAS_HEAD_BYTES + b->quotas.len;
+	program_len = program_bytes(b);
 	buf_clear(&b->command);
 	p = buf_reserve(&b->command, 5 * BULK_EXTRA + 7 + 20 + script_len + b->strings.len +
 					     b->others.len + program_len);
@@ -758,13 +766,30 @@ struct slice script_batch_command(struct script_batch *b, bool with_body,
 	p = put_command_start(p, (size_t)b->n_strings + b->n_others, with_body);
 	p = put_slice(put_slice(p, buf_slice(&b->strings)), buf_slice(&b->others));
 	p = put_slice(put_decimal(put_u8(p, '$'), program_len), SLICE("\r\n"));
-	p = put_header(p, b, call);
-	p = put_slice(p, buf_slice(&b->limits));
-	if (b->n_quotas > 0)
-		p = put_quotas(p, b, call);
-	p = put_slice(p, buf_slice(&b->program));
+	p = put_program(p, b, call);
 	buf_took(&b->command, put_slice(p, SLICE("\r\n")));
 	return buf_slice(&b->command);
+}
+
+struct slice script_batch_program(struct script_batch *b, const struct script_call *call)
+{
+	char *p;
+
+	if (b->failed || (b->plain && !write_plain(b)))
+		return (struct slice){NULL, 0};
+	buf_clear(&b->command);
+	p = buf_reserve(&b->command, program_bytes(b));
+	if (p == NULL)
+		return (struct slice){NULL, 0};
+	buf_took(&b->command, put_program(p, b, call));
+	return buf_slice(&b->command);
+}
+
+struct script_keys script_batch_keys(const struct script_batch *b)
+{
+	return (struct script_keys){.n = (size_t)b->n_strings + b->n_others,
+				    .strings = buf_slice(&b->strings),
+				    .others = buf_slice(&b->others)};
 }
 
 const struct script_plain *script_batch_plain(struct script_batch *b)

@@ -159,6 +159,18 @@ struct script_call {
 struct slice script_batch_command(struct script_batch *b, bool with_body,
 				  const struct script_call *call);
 
+/* The same for a script that has this one as a function (lua/pool_limiter_begin.lua): its program, and KEYS in their order. As
+ * the command. */
+struct slice script_batch_program(struct script_batch *b, const struct script_call *call);
+
+struct script_keys {
+	size_t n; /* of all */
+	struct slice strings, others;
+};
+struct script_keys script_batch_keys(const struct script_batch *b);
+/* False: that was the last one. */
+bool script_keys_next(struct script_keys *k, struct slice *ret_key);
+
 /* What the short reply to this batch, as its command was last written, is read by: valid until the batch is changed. NULL: it has none. */
 const struct script_plain *script_batch_plain(struct script_batch *b);
 

@@ -134,3 +134,19 @@ char *script_put_adaptive(char *p, uint32_t ref, const struct script_check *c)
 	return put_number(put_number(put_number(p, rule->window_us), c->limit->limit),
 			  c->limit->per_us);
 }
+
+/* ---- Keys ---- */
+
+bool script_keys_next(struct script_keys *k, struct slice *ret_key)
+{
+	struct slice *from = k->strings.len > 0 ? &k->strings : &k->others;
+	size_t len = 0, at = 1;
+
+	if (from->len == 0)
+		return false;
+	for (; from->ptr[at] != '\r'; at++)
+		len = len * 10 + (size_t)(from->ptr[at] - '0');
+	*ret_key = (struct slice){from->ptr + at + 2, len};
+	*from = slice_after(*from, at + 2 + len + 2);
+	return true;
+}

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "core/bytes.h"
 #include "core/limit.h"
 
 enum {
@@ -74,4 +75,11 @@ static inline char *put_number(char *p, uint64_t v)
 {
 	assert(v <= LIMIT_FOREVER_US);
 	return put_double(p, (double)v);
+}
+
+static inline char *put_slice(char *p, struct slice s)
+{
+	if (s.len != 0)
+		memcpy(p, s.ptr, s.len);
+	return p + s.len;
 }

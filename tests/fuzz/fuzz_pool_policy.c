@@ -100,6 +100,24 @@ static void read_endpoints(struct play *p)
 
 /* ---- What is done ---- */
 
+/* Permits as the input has them; of the endpoint for which they were taken last. */
+struct limits {
+	struct input *in;
+	uint32_t endpoint;
+	enum pool_permitted said;
+	unsigned asked;
+};
+
+static enum pool_permitted take(void *data, uint32_t endpoint)
+{
+	struct limits *l = data;
+
+	assert(l->asked++ < POOL_TRIES_MAX && (l->asked == 1 || l->said == POOL_UNPERMITTED_HERE));
+	l->endpoint = endpoint;
+	l->said = (enum pool_permitted)below(l->in, 3);
+	return l->said;
+}
+
 static void do_next(struct play *p)
 {
 	static const char *const targets[] = {"", "t", "u"}, *const sessions[] = {"", "s", "v"};
@@ -110,15 +128,23 @@ static void do_next(struct play *p)
 				  .waiter = below(&p->in, 8),
 				  .skip = &skip,
 				  .n_skip = below(&p->in, 2)};
+	struct limits limits = {.in = &p->in};
+	const struct pool_limiter limiter = {take, &limits};
 	struct pool_given g;
 
 	op.arrival_us = below(&p->in, 2) * (p->now_us - 1000 * below(&p->in, 200));
-	pool_policy_next(p->pool, &op, &g);
+	bool limited = below(&p->in, 2) == 1;
+
+	pool_policy_next(p->pool, &op, limited ? &limiter : NULL, &g);
 	if (g.pause != POOL_NOT_PAUSED) {
-		assert(g.pause >= POOL_FLOOR && g.pause <= POOL_NOTHING);
+		assert(g.pause >= POOL_FLOOR && g.pause <= POOL_LIMITED);
+		assert(g.pause != POOL_LIMITED || limits.said != POOL_PERMITTED);
+		assert(limits.asked == 0 || limits.said != POOL_PERMITTED);
 		assert(g.retry_us >= -1 && g.firm_us >= -1);
 		return;
 	}
+	assert(!limited || (limits.said == POOL_PERMITTED && limits.endpoint == g.endpoint &&
+			    limits.asked > 0));
 	assert(g.endpoint < p->n && !p->endpoint[g.endpoint].off);
 	assert(g.tier == p->endpoint[g.endpoint].tier && g.tier >= op.tier);
 	assert(p->endpoint[g.endpoint].weight > 0 || op.session.len > 0);

@@ -50,10 +50,24 @@ static void read_show(struct pool_reply r)
 	assert(r.at <= r.bytes.len);
 }
 
+static void read_next(struct pool_reply *r)
+{
+	struct pool_given given;
+	struct slice said;
+	uint32_t endpoint;
+	size_t n = 0;
+
+	(void)pool_read_tries(r, &n);
+	for (size_t i = 0; i < n && pool_read_try(r, &endpoint, &said); i++)
+		assert(endpoint < POOL_ENDPOINTS_MAX &&
+		       said.ptr + said.len <= r->bytes.ptr + r->at);
+	if (pool_read_given(r, &given) && given.pause == POOL_NOT_PAUSED)
+		assert(given.ticket.len <= POOL_TICKET_MAX);
+}
+
 static void read_answers(struct slice bytes)
 {
 	struct pool_reply r, again;
-	struct pool_given given;
 	struct pool_event event;
 	enum pool_reported reported;
 	size_t n = 0;
@@ -65,8 +79,7 @@ static void read_answers(struct slice bytes)
 	assert(n == r.n_events);
 	read_show(r);
 	for (again = r; !again.failed && again.at < again.bytes.len;)
-		if (pool_read_given(&again, &given) && given.pause == POOL_NOT_PAUSED)
-			assert(given.ticket.len <= POOL_TICKET_MAX);
+		read_next(&again);
 	assert(!pool_read_reported(&again, &reported) || !again.failed);
 }
 

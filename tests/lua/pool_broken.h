@@ -47,7 +47,8 @@
 	X(THE_PROVIDERS, "the provider's failures are the key's")                       \
 	X(THIRD_UNKNOWN_KEY, "a key that is unknown is never disabled")                 \
 	X(PROBES_OF_ITS_COOLDOWN, "a probe of an earlier cooldown counts")              \
-	X(A_PROBE_HAS_TO_PASS, "a probe that failed makes an endpoint due")
+	X(A_PROBE_HAS_TO_PASS, "a probe that failed makes an endpoint due")             \
+	X(PASSED_OVER, "who lacks a permit of its own is not passed over")
 
 enum pool_mutation {
 	POOL_NOTHING_BROKEN,

@@ -112,6 +112,7 @@ class Case(harness.Case):
         return events
 
     def read_next(self):
+        self.assertEqual(self.take("B"), (0,), "nobody's permits were asked for")
         if self.take("B")[0]:
             endpoint, tier, flags, moves, serial, length = self.take("HBBHdB")
             return Next(endpoint=endpoint, tier=tier, moved=flags & 1, trial=flags >> 1, moves=moves, serial=serial,
@@ -121,7 +122,7 @@ class Case(harness.Case):
 
     def nexts(self, n, target="", session="", tier=0, skip=(), definition=None, pool="k:p{x}", waiter="", arrival=0):
         op = b"\1" + struct.pack("<B8sdH", tier, waiter.encode(), arrival, len(target)) + target.encode() + struct.pack("<H", len(session)) + session.encode()
-        op += struct.pack(f"<H{len(skip)}H", len(skip), *skip)
+        op += struct.pack(f"<HH{len(skip)}H", 0, len(skip), *skip)
         self.call([op] * n, definition, pool)
         return [self.read_next() for _ in range(n)]
 

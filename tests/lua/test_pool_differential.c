@@ -33,6 +33,7 @@ struct run {
 	bool waits; /* some do, in line or for a session's endpoint; else the clock goes back */
 	uint64_t now_us;
 	struct pool_rule rule;
+	struct limit own, common; /* of permits */
 	struct pool_endpoint endpoint[MANY];
 	size_t n, most;
 	char id[MANY][8];
@@ -47,7 +48,7 @@ struct run {
 	uint16_t skip[2];
 	struct pool_quota quota[2];
 	char text[160]; /* what differs */
-	unsigned given, counted, trials, moved, held, cooled, capped, escalated,
+	unsigned given, counted, trials, moved, held, cooled, capped, escalated, passed,
 		pauses[POOL_PAUSES];
 };
 
@@ -163,6 +164,12 @@ static struct pool_op next_op(struct run *r)
 		op.next.skip = r->skip;
 		op.next.n_skip = 1 + pick(r, 2);
 	}
+	if (r->seed % 5 > 1 && in_n(r, 2))
+		op.permits.own = &r->own;
+	if (r->seed % 5 > 1 && in_n(r, 3))
+		op.permits.common = &r->common;
+	op.permits.own_cost = 1 + pick(r, 2);
+	op.permits.common_cost = 1 + pick(r, 4);
 	if (r->waits && in_n(r, 3)) {
 		op.next.waiter = r->waiter[waiter];
 		op.next.arrival_us = r->arrival_us[waiter];
@@ -301,6 +308,8 @@ static void hear(struct run *r, const struct pool_op *op, const struct pool_op_a
 	if (op->kind != POOL_OP_NEXT)
 		return;
 	hear_waiter(r, &op->next, &a->given);
+	for (size_t i = 0; i < a->n_tries; i++)
+		r->passed += !a->try[i].allowed;
 	r->pauses[a->given.pause]++;
 	r->trials += a->given.trial;
 	r->moved += a->given.moved;
@@ -378,6 +387,10 @@ static bool sequence(struct run *r)
 	pool_pair_clear(r->pair);
 	r->now_us = START + pick(r, SECOND);
 	random_rule(r);
+	r->own = (struct limit){.limit = 1 + pick(r, 8), .per_us = SECOND, .burst = 1 + pick(r, 6)};
+	r->common = (struct limit){
+		.limit = 10 + pick(r, 40), .per_us = SECOND, .burst = 3 + pick(r, 60)};
+	cr_assert(limit_init(&r->own) == KOVA_OK && limit_init(&r->common) == KOVA_OK);
 	for (size_t want = 1 + pick(r, r->most - 1), tries = 0; r->n < want && tries < 200;
 	     tries++) {
 		r->id[r->n][0] = '\0';
@@ -423,15 +436,18 @@ Test(pool_differential, equal_answers)
 		all.cooled += r.cooled;
 		all.capped += r.capped;
 		all.escalated += r.escalated;
+		all.passed += r.passed;
 		for (int i = 0; i < POOL_PAUSES; i++)
 			all.pauses[i] += r.pauses[i];
 	}
 	pool_pair_stop(&pair);
 	cr_log_info("%u given, %u counted, %u trials, %u moved, %u held, %u cooled, %u capped, "
-		    "%u escalated; floor %u, cooling %u, slots %u, held %u, empty %u",
+		    "%u escalated, %u without a permit; floor %u, cooling %u, slots %u, held %u, "
+		    "empty %u, limited %u",
 		    all.given, all.counted, all.trials, all.moved, all.held, all.cooled, all.capped,
-		    all.escalated, all.pauses[POOL_FLOOR], all.pauses[POOL_COOLING],
-		    all.pauses[POOL_SLOTS], all.pauses[POOL_HELD], all.pauses[POOL_NOTHING]);
+		    all.escalated, all.passed, all.pauses[POOL_FLOOR], all.pauses[POOL_COOLING],
+		    all.pauses[POOL_SLOTS], all.pauses[POOL_HELD], all.pauses[POOL_NOTHING],
+		    all.pauses[POOL_LIMITED]);
 	cr_assert_gt(all.given, 10000);
 	cr_assert_gt(all.counted, 5000);
 	cr_assert_gt(all.trials, 100);
@@ -440,7 +456,8 @@ Test(pool_differential, equal_answers)
 	cr_assert_gt(all.cooled, 300);
 	cr_assert_gt(all.capped, 20);
 	cr_assert_gt(all.escalated, 50);
-	for (int i = POOL_FLOOR; i <= POOL_NOTHING; i++)
+	cr_assert_gt(all.passed, 1000);
+	for (int i = POOL_FLOOR; i <= POOL_LIMITED; i++)
 		cr_assert_gt(all.pauses[i], 100, "%s", pool_pause_names[i]);
 }
 

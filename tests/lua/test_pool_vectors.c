@@ -123,7 +123,19 @@ static size_t endpoints_of(const json_t *v, struct pool_endpoint *ret)
 	return json_array_size(list);
 }
 
-static struct pool_op op_of(const json_t *step)
+/* A token bucket, if the vector has one of this name. */
+static const struct limit *limit_of(const json_t *v, const char *name, struct limit *l)
+{
+	const json_t *of = json_object_get(v, name);
+
+	*l = (struct limit){.limit = whole(of, "limit", 0),
+			    .per_us = us(of, "per", 1000),
+			    .burst = whole(of, "burst", 1)};
+	cr_assert(limit_init(l) == KOVA_OK);
+	return of != NULL ? l : NULL;
+}
+
+static struct pool_op op_of(const json_t *step, const struct pool_op_permits *permits)
 {
 	struct pool_op op = {.kind = POOL_OP_NEXT};
 
@@ -138,6 +150,7 @@ static struct pool_op op_of(const json_t *step)
 		op.kind = POOL_OP_UNDO;
 		op.serial = whole(step, "undo", 0);
 	} else {
+		op.permits = *permits;
 		op.next.target = text_of(step, "target");
 		op.next.session = text_of(step, "session");
 		op.next.tier = (uint8_t)whole(step, "tier", 0);
@@ -190,6 +203,12 @@ static void add_answer(struct line *l, const struct pool_batch *b, const struct 
 		if (g->moved)
 			add(l, " moved %u", g->moves);
 	}
+	for (size_t i = 0; i < a->n_tries; i++)
+		if (!a->try[i].allowed) {
+			add(l, " without ");
+			add_id(l, b, a->try[i].endpoint);
+			add_us(l, (uint64_t)a->try[i].wait_us);
+		}
 }
 
 static void add_event(struct line *l, const struct pool_batch *b, const struct pool_event *e)
@@ -225,6 +244,11 @@ static void replay(struct pool_pair *pair, const json_t *v)
 	static struct pool_answers lua, c;
 	struct pool_rule rule = rule_of(json_object_get(v, "rule"));
 	struct pool_endpoint endpoints[ENDPOINTS_MAX];
+	struct limit own, common;
+	const struct pool_op_permits permits = {.own = limit_of(v, "own", &own),
+						.common = limit_of(v, "common", &common),
+						.own_cost = 1,
+						.common_cost = 1};
 	struct pool_op op;
 	struct pool_batch b = {.rule = &rule,
 			       .endpoints = endpoints,
@@ -240,7 +264,7 @@ static void replay(struct pool_pair *pair, const json_t *v)
 		const char *name = json_string_value(json_object_get(v, "name"));
 		const char *is = json_string_value(json_object_get(step, "is"));
 
-		op = op_of(step);
+		op = op_of(step, &permits);
 		b.now_us = START + us(step, "at", 0);
 		pool_pair_run(pair, &b, &lua, &c);
 		cr_expect_str_eq(line_of(&b, &lua).text, is, "%s, step %zu, by the script: %s",

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/keyspace.h"
 #include "core/lua_script.h"
 
 #define STAMP "12345678"
@@ -23,8 +24,11 @@ static const char clock_lua[] =
 	"      return {string.sub(ARGV[3], 1, -7), string.sub(ARGV[3], -6)}\n"
 	"    end,\n"
 	"    SET = function(key, value, option, ms)\n"
-	"      assert(option == 'PX')\n"
-	"      expires(key, ms)\n"
+	"      if option == 'PX' then\n"
+	"        expires(key, ms)\n"
+	"      elseif option == 'PXAT' then\n"
+	"        expires(key, ms - now_ms)\n"
+	"      end\n"
 	"      return real.call('SET', key, value)\n"
 	"    end,\n"
 	"    DEL = function(key)\n"
@@ -81,6 +85,8 @@ static void load_script(struct pool_pair *p)
 
 static void new_twin(struct pool_pair *p)
 {
+	p->common = (struct bucket){0};
+	p->n_own = 0;
 	p->twin = pool_policy_new();
 	free(p->ticket);
 	p->ticket = calloc(POOL_POLICY_TICKETS, sizeof *p->ticket);
@@ -94,6 +100,9 @@ void pool_pair_start(struct pool_pair *p)
 	redis_server_start(&p->server, NULL);
 	redis_client_connect(&p->client, p->server.socket_path);
 	load_script(p);
+	for (size_t i = 0; i < POOL_PAIR_OPS_MAX; i++)
+		if ((p->batch[i] = script_batch_new()) == NULL)
+			abort();
 	new_twin(p);
 }
 
@@ -102,6 +111,8 @@ void pool_pair_stop(struct pool_pair *p)
 	redis_answer_release(&p->reply);
 	redis_client_close(&p->client);
 	redis_server_stop(&p->server);
+	for (size_t i = 0; i < POOL_PAIR_OPS_MAX; i++)
+		script_batch_free(p->batch[i]);
 	pool_policy_free(p->twin);
 	free(p->ticket);
 }
@@ -124,13 +135,53 @@ static struct slice ticket_of(const struct pool_pair *p, uint64_t serial)
 	return serial > 0 && text[0] != '\0' ? slice_of(text) : SLICE("1.1.1");
 }
 
-static void write_op(const struct pool_pair *p, const struct pool_op *op, struct buf *program)
+static struct script_check check_of(const struct limit *l, uint64_t cost, const char *policy,
+				    const char *holder, char *ret_name)
+{
+	size_t len = keyspace_check(l->algorithm, slice_of(policy), 0, slice_of(holder), ret_name);
+
+	return (struct script_check){.limit = l, .key = {ret_name, len}, .cost = cost};
+}
+
+static bool has_permits(const struct pool_op *op)
+{
+	return op->permits.own != NULL || op->permits.common != NULL;
+}
+
+static void write_next(struct pool_pair *p, uint32_t i, const struct pool_op *op,
+		       struct buf *program)
+{
+	static char own_name[KEYSPACE_NAME_MAX], common_name[KEYSPACE_NAME_MAX];
+	const struct pool_op_permits *wanted = &op->permits;
+	const struct script_call call = {.stamp = ++p->stamp, .latest_us = LIMIT_FOREVER_US};
+	struct pool_next_op next = op->next;
+	struct pool_permits permits = {0};
+	struct script_check checks[2];
+	struct script_op take = {.kind = SCRIPT_TAKE, .checks = checks};
+
+	if (wanted->own != NULL)
+		checks[take.n_checks++] = check_of(wanted->own, wanted->own_cost, "own",
+						   POOL_PERMITS_HOLDER, own_name);
+	if (wanted->common != NULL)
+		checks[take.n_checks++] = check_of(wanted->common, wanted->common_cost, "common",
+						   POOL_PERMITS_HOLDER, common_name);
+	if (has_permits(op)) {
+		if (pool_permits_write(&permits, p->batch[i], &take, wanted->own != NULL,
+				       SLICE("own"), 0, &call) != KOVA_OK)
+			abort();
+		next.permits = &permits;
+	}
+	pool_call_next(program, &next);
+	pool_permits_release(&permits);
+}
+
+static void write_op(struct pool_pair *p, uint32_t i, const struct pool_op *op, struct buf *program)
 {
 	struct pool_report_op report = op->report;
 
 	switch (op->kind) {
 	case POOL_OP_NEXT:
-		pool_call_next(program, &op->next);
+		write_next(p, i, op, program);
 		break;
 	case POOL_OP_REPORT:
 		report.ticket = ticket_of(p, op->serial);
@@ -202,15 +253,41 @@ static void read_given(struct pool_pair *p, struct pool_reply *r, struct pool_gi
 	g->ticket = (struct slice){0};
 }
 
-static void read_answer(struct pool_pair *p, struct pool_reply *r, const struct pool_batch *b,
-			const struct pool_op *op, struct pool_op_answer *a)
+static void read_try(struct pool_pair *p, uint32_t i, uint64_t stamp, struct pool_reply *r,
+		     struct pool_try *try)
 {
+	struct script_reader reader;
+	struct script_answer said;
+	struct slice text;
+
+	if (!pool_read_try(r, &try->endpoint, &text) ||
+	    script_reader_init(&reader, text, stamp, 1, script_batch_plain(p->batch[i])) !=
+		    KOVA_OK ||
+	    script_reader_next(&reader, &said) != KOVA_OK)
+		fail("a try", &p->reply);
+	try->allowed = said.status == SCRIPT_ALLOWED;
+	try->wait_us = try->allowed ? 0 : said.wait_us;
+}
+
+static void read_next(struct pool_pair *p, uint32_t i, uint64_t stamp, struct pool_reply *r,
+		      struct pool_op_answer *a)
+{
+	(void)pool_read_tries(r, &a->n_tries);
+	for (size_t k = 0; k < a->n_tries && !r->failed; k++)
+		read_try(p, i, stamp, r, &a->try[k]);
+	read_given(p, r, &a->given);
+}
+
+static void read_answer(struct pool_pair *p, struct pool_reply *r, const struct pool_batch *b,
+			uint32_t at, uint64_t *stamp, struct pool_op_answer *a)
+{
+	const struct pool_op *op = &b->op[at];
 	size_t n;
 
 	memset(a, 0, sizeof *a);
 	switch (op->kind) {
 	case POOL_OP_NEXT:
-		read_given(p, r, &a->given);
+		read_next(p, at, *stamp += 1, r, a);
 		break;
 	case POOL_OP_REPORT:
 		(void)pool_read_reported(r, &a->reported);
@@ -246,7 +323,7 @@ static void send_batch(struct pool_pair *p, const struct pool_batch *b)
 	pool_definition_write(b->rule, b->endpoints, b->n, &definition);
 	pool_call_begin(&program, STAMP, b->luck);
 	for (uint32_t i = 0; i < b->n_ops; i++)
-		write_op(p, &b->op[i], &program);
+		write_op(p, i, &b->op[i], &program);
 	pool_call_end(&program, b->n_ops, "fedcba9876543210");
 	snprintf(now, sizeof now, "%" PRIu64, b->now_us);
 	buf_printf(&command,
@@ -266,13 +343,14 @@ static void send_batch(struct pool_pair *p, const struct pool_batch *b)
 static void run_script(struct pool_pair *p, const struct pool_batch *b, struct pool_answers *ret)
 {
 	struct pool_reply r;
+	uint64_t stamp = p->stamp;
 
 	send_batch(p, b);
 	if (p->reply.type != '$' || pool_reply_init(&r, p->reply.text, STAMP) != KOVA_OK ||
 	    r.n_events > POOL_POLICY_EVENTS)
 		fail("reply", &p->reply);
 	for (uint32_t i = 0; i < b->n_ops; i++)
-		read_answer(p, &r, b, &b->op[i], &ret->op[i]);
+		read_answer(p, &r, b, i, &stamp, &ret->op[i]);
 	if (r.failed || r.at != r.bytes.len)
 		fail("answer", &p->reply);
 	ret->n_events = 0;
@@ -282,12 +360,78 @@ static void run_script(struct pool_pair *p, const struct pool_batch *b, struct p
 
 /* ---- The twin ---- */
 
-static void run_op(struct pool_policy *twin, const struct pool_op *op, struct pool_op_answer *a)
+struct twin_limits {
+	struct pool_pair *pair;
+	const struct pool_batch *batch;
+	const struct pool_op_permits *wanted;
+	struct pool_op_answer *answer;
+};
+
+static struct bucket *own_bucket(struct pool_pair *p, const struct pool_endpoint *e)
 {
+	struct slice holder = pool_permits_holder(e);
+	size_t i = 0;
+
+	while (i < p->n_own && !slice_equal(slice_of(p->own[i].name), holder))
+		i++;
+	if (i == p->n_own) {
+		if (i == POOL_PAIR_HOLDERS_MAX || holder.len >= sizeof p->own->name)
+			abort();
+		memset(&p->own[p->n_own++], 0, sizeof *p->own);
+		memcpy(p->own[i].name, holder.ptr, holder.len);
+	}
+	return &p->own[i].bucket;
+}
+
+/* All or none; of those that refuse the one with the longest wait says so. */
+static enum pool_permitted twin_take(void *data, uint32_t endpoint)
+{
+	struct twin_limits *t = data;
+	const struct pool_op_permits *w = t->wanted;
+	uint64_t now_us = t->batch->now_us;
+	struct pool_try *try = &t->answer->try[t->answer->n_tries++];
+	struct bucket *own_at = own_bucket(t->pair, &t->batch->endpoints[endpoint]);
+	struct bucket own = *own_at, common = t->pair->common;
+	struct limiter_verdict by_own = {.allowed = true}, by_common = by_own;
+
+	if (w->own != NULL)
+		bucket_take(&own, w->own, now_us, w->own_cost, &by_own);
+	if (w->common != NULL)
+		bucket_take(&common, w->common, now_us, w->common_cost, &by_common);
+	*try = (struct pool_try){.endpoint = endpoint,
+				 .allowed = by_own.allowed && by_common.allowed};
+	if (try->allowed) {
+		*own_at = own;
+		t->pair->common = common;
+		return POOL_PERMITTED;
+	}
+	if (by_own.allowed || (by_own.wait_us >= 0 && !by_common.allowed &&
+			       (by_common.wait_us < 0 || by_common.wait_us > by_own.wait_us))) {
+		try->wait_us = by_common.wait_us;
+		return POOL_UNPERMITTED;
+	}
+	try->wait_us = by_own.wait_us;
+	return POOL_UNPERMITTED_HERE;
+}
+
+static void twin_next(struct pool_pair *p, const struct pool_batch *b, const struct pool_op *op,
+		      struct pool_op_answer *a)
+{
+	struct twin_limits limits = {p, b, &op->permits, a};
+	const struct pool_limiter limiter = {twin_take, &limits};
+
+	pool_policy_next(p->twin, &op->next, has_permits(op) ? &limiter : NULL, &a->given);
+}
+
+static void run_op(struct pool_pair *p, const struct pool_batch *b, const struct pool_op *op,
+		   struct pool_op_answer *a)
+{
+	struct pool_policy *twin = p->twin;
+
 	memset(a, 0, sizeof *a);
 	switch (op->kind) {
 	case POOL_OP_NEXT:
-		pool_policy_next(twin, &op->next, &a->given);
+		twin_next(p, b, op, a);
 		break;
 	case POOL_OP_REPORT:
 		a->reported = pool_policy_report(twin, op->serial, &op->report);
@@ -323,7 +467,7 @@ static void run_twin(struct pool_pair *p, const struct pool_batch *b, struct poo
 
 	pool_policy_begin(p->twin, b->rule, b->endpoints, b->n, b->now_us, b->luck);
 	for (uint32_t i = 0; i < b->n_ops; i++)
-		run_op(p->twin, &b->op[i], &ret->op[i]);
+		run_op(p, b, &b->op[i], &ret->op[i]);
 	pool_policy_end(p->twin);
 	events = pool_policy_events(p->twin, &ret->n_events);
 	memcpy(ret->event, events, ret->n_events * sizeof *events);
@@ -464,7 +608,15 @@ static const char *due_differ(const struct pool_op_answer *a, const struct pool_
 
 static const char *answers_differ(const struct pool_op_answer *a, const struct pool_op_answer *b)
 {
-	const char *differs = given_differs(&a->given, &b->given);
+	const char *differs;
+
+	SAME("permits", a, b, n_tries);
+	for (size_t i = 0; i < a->n_tries; i++) {
+		SAME("permits", a, b, try[i].endpoint);
+		SAME("permits", a, b, try[i].allowed);
+		SAME("permits", a, b, try[i].wait_us);
+	}
+	differs = given_differs(&a->given, &b->given);
 
 	if (differs != NULL)
 		return differs;

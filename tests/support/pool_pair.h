@@ -3,11 +3,13 @@
  */
 #pragma once
 
+#include "core/bucket.h"
 #include "core/pool_policy.h"
+#include "core/script.h"
 #include "redis_client.h"
 #include "redis_server.h"
 
-enum { POOL_PAIR_OPS_MAX = 16 };
+enum { POOL_PAIR_OPS_MAX = 16, POOL_PAIR_HOLDERS_MAX = 64 };
 
 enum pool_op_kind {
 	POOL_OP_NEXT,
@@ -21,9 +23,16 @@ enum pool_op_kind {
 	POOL_OP_PROBER,
 };
 
+/* Token buckets that NEXT takes from, where their limits are given: the endpoint's own, and one that is the same for all. */
+struct pool_op_permits {
+	const struct limit *own, *common;
+	uint64_t own_cost, common_cost;
+};
+
 struct pool_op {
 	enum pool_op_kind kind;
-	struct pool_next_op next;
+	struct pool_next_op next; /* without `permits` */
+	struct pool_op_permits permits;
 	struct pool_report_op report; /* its ticket is that of `serial` */
 	uint64_t serial;              /* REPORT, UNDO; of no ticket: one that is made up */
 	uint64_t waiter;              /* LEAVE */
@@ -35,8 +44,16 @@ struct pool_op {
 	uint16_t room;                /* PROBER */
 };
 
+struct pool_try {
+	uint32_t endpoint;
+	bool allowed;
+	int64_t wait_us; /* if not */
+};
+
 struct pool_op_answer {
 	struct pool_given given; /* NEXT; without its ticket */
+	size_t n_tries;          /* NEXT: for whose permits were asked */
+	struct pool_try try[POOL_TRIES_MAX];
 	enum pool_reported reported;
 	struct pool_view view;       /* SHOW */
 	struct pool_numbers numbers; /* NUMBERS */
@@ -68,7 +85,15 @@ struct pool_pair {
 	struct redis_client client;
 	struct redis_answer reply; /* of the last batch; the script's answers point into it */
 	char sha1[41];
+	struct script_batch *batch[POOL_PAIR_OPS_MAX]; /* of each NEXT's permits */
+	uint64_t stamp;                                /* of the last of them */
 	struct pool_policy *twin;
+	struct bucket common;
+	struct {
+		char name[64];
+		struct bucket bucket;
+	} own[POOL_PAIR_HOLDERS_MAX];
+	size_t n_own;
 	char (*ticket)[POOL_TICKET_MAX + 1]; /* by serial, modulo POOL_POLICY_TICKETS */
 };
 

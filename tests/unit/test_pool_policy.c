@@ -93,7 +93,7 @@ static struct pool_given next(struct world *w, const char *target)
 	struct pool_given g;
 
 	begin(w);
-	pool_policy_next(w->pool, &op, &g);
+	pool_policy_next(w->pool, &op, NULL, &g);
 	end(w);
 	if (g.pause == POOL_NOT_PAUSED && w->n_out < OUT_MAX) {
 		w->out[w->n_out].serial = g.serial;
@@ -451,7 +451,7 @@ static void undo_one(struct world *w, const char *target, const char *session)
 	struct pool_given g;
 
 	begin(w);
-	pool_policy_next(w->pool, &op, &g);
+	pool_policy_next(w->pool, &op, NULL, &g);
 	if (g.pause == POOL_NOT_PAUSED)
 		pool_policy_undo(w->pool, g.serial);
 	end(w);
