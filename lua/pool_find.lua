@@ -51,34 +51,43 @@ end
 -- In Lua a function has at most 200 local variables, and what a function that is made there uses of them is looked for among all of
 -- them, each time: this piece and the next are functions of their own.
 local find = (function()
-  -- Why the endpoint of this index can't be given for this call, and for how long; nil: it can.
-  local function obstacle(i, t, s)
+  -- Why the endpoint of this index can't be given for this call, and for how long; nil: it can. Of several reasons the one that ends
+  -- first; one that holds in two ways, everywhere and here, ends with the later. `held`: for how long the target is; `lease`: until
+  -- the first one ends.
+  local function obstacle(i, t, s, held, lease)
+    local why, least, wait = nil, forever, held
     if rule.kind == 1 then
-      local held = account.wait(account.of(i))
-      if held > 0 then
-        return IS_HELD, held
-      end
+      local own = account.wait(account.of(i))
+      wait = own > wait and own or wait
+    end
+    if wait > 0 then
+      why, least = IS_HELD, wait
     end
     local e = special[i]
-    local wait = e and health.wait(e.health, rule.health == 1) or 0
-    if wait > 0 then
-      return COOLS, wait
-    end
+    wait = e and health.wait(e.health, rule.health == 1) or 0
     if t.cools[i] then
       local seen = seen_of(t, i)
       seen_advance(t, i, seen)
-      wait = health.wait(seen.health, false)
-      if wait > 0 then
-        return COOLS, wait
-      end
+      local here = health.wait(seen.health, false)
+      wait = here > wait and here or wait
     end
-    if e and rule.exclusive == 1 and e.excluded > now and not (s and s.id == e.id) then
-      return SLOTS, e.excluded - now
+    if wait > 0 and wait < least then
+      why, least = COOLS, wait
     end
+    wait = e and rule.exclusive == 1 and e.excluded > now and not (s and s.id == e.id) and e.excluded - now or 0
     local most = slots_of(i)
     if most > 0 and get(FLIGHT, i) >= most then
-      return SLOTS, -1
+      wait = lease > wait and lease or wait
     end
+    if wait > 0 and wait < least then
+      why, least = SLOTS, wait
+    end
+    return why, least
+  end
+
+  -- What obstacle() asks for: nobody waits for a lease where there are no slots.
+  local function lease_wait()
+    return rule.has_slots == 1 and first_lease() or 1
   end
 
   local function paused(why, wait, firm)
@@ -116,7 +125,7 @@ local find = (function()
       if class[i] == tier then
         local e = special[i]
         if not (e and e.disabled == 1 or skips and is_passed_over(op, i)) and
-          (bare and not e and not t.cools[i] or not obstacle(i, t, s)) then
+          (bare and not e and not t.cools[i] or not obstacle(i, t, s, 0, 1)) then
           n = n + 1
           open[n] = i
         end
@@ -198,23 +207,24 @@ local find = (function()
   end
 
   -- Without any, why not, for how long, and for how long nothing can change that.
-  local function why_none(op, t, s, tier)
-    local why, least, firm = NOTHING, forever, forever
+  local function why_none(op, t, s, tier, held)
+    local why, least, firm, lease = NOTHING, forever, forever, lease_wait()
     for i = 1, n_endpoints do
       local e = special[i]
       if class[i] == tier and not (e and e.disabled == 1) and not is_passed_over(op, i) then
-        local reason, wait = obstacle(i, t, s)
-        if wait < 0 then
-          wait = first_lease()
-        end
+        local reason, wait = obstacle(i, t, s, held, lease)
         if wait < least then
           why, least = reason, wait
         end
-        local rest = reason == COOLS and e and e.health.cooling and e.health.stop > now and e.health.stop - now or 0
+        local rest = e and e.health.cooling and e.health.stop > now and e.health.stop - now or 0
+        rest = rest > held and rest or held
         firm = rest < firm and rest or firm
       end
     end
-    return why, least, firm
+    if why == NOTHING and held > 0 then
+      return IS_HELD, held, held
+    end
+    return why, least, firm < least and firm or least
   end
 
   -- Whether the places that there are, one at least, are for those who came earlier. Nobody waits where there is no bound.
@@ -245,21 +255,20 @@ local find = (function()
       return paused(NOTHING, -1, forever)
     end
     local held = targets[''].held > t.held and targets[''].held or t.held
-    if held > now then
-      return paused(IS_HELD, held - now, held - now)
-    end
+    held = held > now and held - now or 0
     floor_check()
     local open, why, wait, firm, odd
     if kept then
       open, firm = {kept, n = 1}, 0
-      why, wait = obstacle(kept, t, s)
-      if why then
-        open, wait = {n = 0}, wait >= 0 and wait or first_lease()
-      end
+      why, wait = obstacle(kept, t, s, held, lease_wait())
+      open.n = why and 0 or 1
+    elseif held > 0 then
+      open = {n = 0}
+      why, wait, firm = why_none(op, t, s, tier, held)
     else
       open, odd = candidates(op, t, s, tier)
       if open.n == 0 then
-        why, wait, firm = why_none(op, t, s, tier)
+        why, wait, firm = why_none(op, t, s, tier, 0)
       elseif not s and (slots_of(open[1]) > 0 or special[open[1]]) and is_for_others(op, t, s, tier) then
         open, why, wait, firm = {n = 0}, SLOTS, AGAIN, 0
       end

@@ -74,7 +74,12 @@ local next_endpoint, undo = (function()
     leases[#leases + 1], leases[#leases + 2] = format('%.0f', r.stop), format('%d', seq)
     local text = format('%x.%x', seq, (r.stop - r.stop % 1000) / 1000)
     local ticket = text .. '.' .. authenticator(text)
-    return pack_fields('<BHBBHdBc0', 1, i, tier, (moved and 1 or 0) + (trial and 2 or 0), s and s.moves or 0, seq, #ticket, ticket)
+    return pack_fields('<BBHBBHdBc0', 0, 1, i, tier, (moved and 1 or 0) + (trial and 2 or 0), s and s.moves or 0, seq, #ticket, ticket)
+  end
+
+  -- An answer, which begins with no tries, with those that there were.
+  local function told(tries, text)
+    return tries and pack_fields('<B', #tries) .. table.concat(tries) .. sub(text, 2) or text
   end
 
   -- What was answered in this batch where there was none, while nothing has changed since.
@@ -104,17 +109,15 @@ local next_endpoint, undo = (function()
       end
       return text
     end
-    local i, tier, tag, v, kept, odd
-    local tries = {}
+    local kept, odd, tries, i, tier, tag, v = why, firm
     if op.permits then
-      i, tier, tag, v, kept, odd = choose_permitted(op, t, s, open, why, wait, firm, tries)
+      tries = {}
+      i, tier, tag, v, kept, odd = choose_permitted(op, t, s, open, kept, wait, odd, tries)
     else
-      kept, odd = why, firm
       i, tier, tag, v = choose(open, kept, wait)
     end
-    local head = pack_fields('<B', #tries) .. table.concat(tries)
     if not i then
-      return head .. pack_fields('<BBdd', 0, tier, tag, v < forever and v or -1)
+      return told(tries, pack_fields('<BBBdd', 0, 0, tier, tag, v < forever and v or -1))
     end
     if v then
       if odd and v > vars.tag[tier] then
@@ -122,7 +125,7 @@ local next_endpoint, undo = (function()
       end
       vars.tag[tier] = v
     end
-    return head .. issue(op, t, s, i, tier, tag, kept)
+    return told(tries, issue(op, t, s, i, tier, tag, kept))
   end
 
   -- What a reservation took is given back, as if it had not been.

@@ -42,6 +42,11 @@ static int64_t first_lease_us(const struct pool_policy *p)
 	return (int64_t)(first_us > p->now_us ? first_us - p->now_us : p->rule->lease);
 }
 
+static uint64_t later(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
 /* Until it may be used, as a whole and at the target. */
 static uint64_t cooldown_wait_us(struct pool_policy *p, struct pool_target *t, size_t endpoint)
 {
@@ -49,39 +54,57 @@ static uint64_t cooldown_wait_us(struct pool_policy *p, struct pool_target *t, s
 					    p->rule->health);
 	struct pool_seen *seen = pool_seen_of(p, t, endpoint);
 
-	if (us > 0 || seen == NULL || !POOL_RULE(AT_A_TARGET))
+	if (seen == NULL || !POOL_RULE(AT_A_TARGET))
 		return us;
 	pool_seen_advance(p, t, endpoint);
-	return pool_cooldown_wait_us(&seen->cooldown, p->rule, p->now_us, false);
+	return later(us, pool_cooldown_wait_us(&seen->cooldown, p->rule, p->now_us, false));
 }
 
-/* Why the endpoint can't be given; POOL_NOT_PAUSED: it can. */
-static enum pool_pause obstacle(struct pool_policy *p, const struct wanted *w, size_t endpoint,
-				int64_t *ret_wait_us)
+/* Until there is a place at it. */
+static uint64_t place_wait_us(const struct pool_policy *p, const struct wanted *w, size_t endpoint)
 {
 	const struct pool_member *m = p->member_of[endpoint];
-	const struct pool_endpoint *e = &p->endpoints[endpoint];
+	uint32_t slots = p->endpoints[endpoint].slots;
 	bool mine = w->session != NULL && w->session->member == m;
 	uint64_t us = 0;
 
+	if (p->rule->exclusive && m->excluded_us > p->now_us && !mine && POOL_RULE(EXCLUSIVE))
+		us = m->excluded_us - p->now_us;
+	if (slots > 0 && m->in_flight >= slots && POOL_RULE(ENDPOINT_SLOTS))
+		us = later(us, (uint64_t)first_lease_us(p));
+	return us;
+}
+
+/* A target that is held, or the whole pool. */
+static uint64_t held_us(const struct pool_policy *p, const struct pool_target *t)
+{
+	uint64_t stop_us = later(t->held_us, p->target[0].held_us);
+
+	return stop_us > p->now_us && POOL_RULE(HOLDS) ? stop_us - p->now_us : 0;
+}
+
+/*
+ * Why the endpoint can't be given; POOL_NOT_PAUSED: it can. Of several reasons the one that ends first; one that holds in two ways,
+ * everywhere and here, ends with the later.
+ */
+static enum pool_pause obstacle(struct pool_policy *p, const struct wanted *w, size_t endpoint,
+				int64_t *ret_wait_us)
+{
+	const enum pool_pause why[] = {POOL_HELD, POOL_COOLING, POOL_SLOTS};
+	uint64_t us[] = {held_us(p, w->target), cooldown_wait_us(p, w->target, endpoint),
+			 place_wait_us(p, w, endpoint)};
+	enum pool_pause first = POOL_NOT_PAUSED;
+
 	if (p->rule->kind == POOL_KEY)
-		us = pool_account_wait_us(pool_account_of(p, endpoint), p->now_us);
-	*ret_wait_us = (int64_t)us;
-	if (us > 0)
-		return POOL_HELD;
-	us = cooldown_wait_us(p, w->target, endpoint);
-	*ret_wait_us = (int64_t)us;
-	if (us > 0)
-		return POOL_COOLING;
-	if (p->rule->exclusive && m->excluded_us > p->now_us && !mine && POOL_RULE(EXCLUSIVE)) {
-		*ret_wait_us = (int64_t)(m->excluded_us - p->now_us);
-		return POOL_SLOTS;
-	}
-	if (e->slots > 0 && m->in_flight >= e->slots && POOL_RULE(ENDPOINT_SLOTS)) {
-		*ret_wait_us = first_lease_us(p);
-		return POOL_SLOTS;
-	}
-	return POOL_NOT_PAUSED;
+		us[0] = later(us[0], pool_account_wait_us(pool_account_of(p, endpoint), p->now_us));
+	*ret_wait_us = 0;
+	for (size_t i = 0; i < 3; i++)
+		if (us[i] > 0 && (first == POOL_NOT_PAUSED ||
+				  ((int64_t)us[i] < *ret_wait_us && POOL_RULE(ENDS_FIRST)))) {
+			first = why[i];
+			*ret_wait_us = (int64_t)us[i];
+		}
+	return first;
 }
 
 static bool is_passed_over(const struct wanted *w, size_t endpoint)
@@ -92,14 +115,13 @@ static bool is_passed_over(const struct wanted *w, size_t endpoint)
 	return (w->passed >> endpoint & 1) != 0;
 }
 
-/* So long nothing but a new definition changes that it is in the way. */
-static int64_t firm_us(const struct pool_policy *p, size_t endpoint, enum pool_pause why)
+/* So long nothing but a new definition changes that something is in its way. */
+static int64_t firm_us(const struct pool_policy *p, const struct wanted *w, size_t endpoint)
 {
 	const struct pool_cooldown *c = &p->member_of[endpoint]->cooldown;
+	uint64_t us = c->cooling && c->stop_us > p->now_us ? c->stop_us - p->now_us : 0;
 
-	return why == POOL_COOLING && c->cooling && c->stop_us > p->now_us
-		       ? (int64_t)(c->stop_us - p->now_us)
-		       : 0;
+	return (int64_t)later(us, held_us(p, w->target));
 }
 
 static void find_in_tier(struct pool_policy *p, const struct wanted *w, unsigned tier,
@@ -118,7 +140,7 @@ static void find_in_tier(struct pool_policy *p, const struct wanted *w, unsigned
 			f->endpoint[f->n++] = i;
 			continue;
 		}
-		firm = firm_us(p, i, why);
+		firm = firm_us(p, w, i);
 		if (f->why == POOL_NOTHING || firm < f->firm_us)
 			f->firm_us = firm;
 		if (f->why == POOL_NOTHING || us < f->wait_us) {
@@ -231,35 +253,28 @@ static void find_kept(struct pool_policy *p, const struct wanted *w, size_t kept
 
 static void find_open(struct pool_policy *p, const struct wanted *w, struct found *f)
 {
+	int64_t held = (int64_t)held_us(p, w->target);
 	uint64_t room;
 
 	find_in_tier(p, w, f->tier, f);
+	if (f->n == 0 && f->why == POOL_NOTHING && held > 0)
+		nothing(f, POOL_HELD, held, held);
+	if (f->n == 0 && f->why != POOL_NOTHING && f->firm_us > f->wait_us)
+		f->firm_us = f->wait_us;
 	room = f->n > 0 && w->session == NULL ? places(p, f) : UINT64_MAX;
 	if (room != UINT64_MAX && ahead_of(p, w->op, f->tier) >= room)
 		nothing(f, POOL_SLOTS, WAITER_AGAIN_US, 0);
-}
-
-/* A target that is held, or the whole pool. */
-static uint64_t held_us(const struct pool_policy *p, const struct pool_target *t)
-{
-	uint64_t stop_us = t->held_us > p->target[0].held_us ? t->held_us : p->target[0].held_us;
-
-	return stop_us > p->now_us && POOL_RULE(HOLDS) ? stop_us - p->now_us : 0;
 }
 
 static void find(struct pool_policy *p, const struct wanted *w, struct found *f)
 {
 	unsigned first = w->op->tier > 0 ? w->op->tier : pool_tier_now(p, w->target);
 	size_t kept = kept_endpoint(p, w, first);
-	uint64_t us = held_us(p, w->target);
+	uint64_t us;
 
 	*f = (struct found){.tier = pool_tier_from(p, first)};
 	if (f->tier == 0 && kept == p->n) {
 		nothing(f, POOL_NOTHING, NO_TIME, NO_TIME);
-		return;
-	}
-	if (us > 0) {
-		nothing(f, POOL_HELD, (int64_t)us, (int64_t)us);
 		return;
 	}
 	pool_floor_check(p);

@@ -48,6 +48,7 @@
 	X(THIRD_UNKNOWN_KEY, "a key that is unknown is never disabled")                 \
 	X(PROBES_OF_ITS_COOLDOWN, "a probe of an earlier cooldown counts")              \
 	X(A_PROBE_HAS_TO_PASS, "a probe that failed makes an endpoint due")             \
+	X(ENDS_FIRST, "of several reasons the first that is found is told")             \
 	X(PASSED_OVER, "who lacks a permit of its own is not passed over")
 
 enum pool_mutation {

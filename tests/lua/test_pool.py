@@ -222,7 +222,7 @@ class Lines(Case):
         held = self.next()
         self.next(waiter="1")
         self.report(held)
-        ask, leave = b"\1" + bytes(23), b"\11" + b"1".ljust(8, b"\0")
+        ask, leave = b"\1" + bytes(25), b"\11" + b"1".ljust(8, b"\0")
         self.call([ask, leave, ask])
         self.assertEqual([self.read_next().endpoint for _ in range(2)], [None, 1])
 
