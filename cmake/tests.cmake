@@ -50,7 +50,7 @@ set(KOVA_LONG
   system/consumers system/coordinator system/coordinators system/dashboards system/durability system/events_kafka system/examples
   system/examples_scrapy system/failover system/gossip system/grants
   system/grants_killed system/grants_slept system/global
-  system/kafka system/kafka_tls system/kovactl system/moving system/package system/regions system/skew system/turns_over_agents
+  system/kafka system/kafka_tls system/kovactl system/moving system/package system/regions system/site system/skew system/turns_over_agents
   system/usage_kafka system/waiting system/world)
 
 function(kova_test_takes name path processors)

@@ -11,7 +11,7 @@ import pages
 from pages import PAGES, read
 
 CONFIGURATION = {"policies", "overrides", "pools", "redis", "listen", "node", "auth", "state_dir", "threads", "insecure", "region",
-                 "regions", "regions_version", "regions_before", "kafka", "gossip", "clock"}
+                 "regions", "regions_version", "regions_before", "kafka", "gossip", "clock", "tracing"}
 DEMO = os.path.join(harness.SOURCE, "deploy", "demo.json")
 # The agent that a page of examples has beside it, unless it starts one.
 AGENT = """jq '.redis.timeout = "2s"' deploy/demo.json >demo.json     # a busy machine is no outage
