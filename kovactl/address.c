@@ -38,7 +38,10 @@ kova_status address_parse(struct slice text, struct address *ret_address)
 		status = text_copy((struct slice){text.ptr + 5, text.len - 5}, a.path,
 				   sizeof a.path);
 	} else {
-		status = tcp_parse(text, &a);
+		const struct slice scheme = SLICE("rediss://");
+
+		a.tls = text.len > scheme.len && memcmp(text.ptr, scheme.ptr, scheme.len) == 0;
+		status = tcp_parse(a.tls ? slice_after(text, scheme.len) : text, &a);
 	}
 	if (status == KOVA_OK)
 		*ret_address = a;
@@ -48,4 +51,10 @@ kova_status address_parse(struct slice text, struct address *ret_address)
 bool address_is_wildcard(const struct address *a)
 {
 	return !a->is_unix && (strcmp(a->host, "0.0.0.0") == 0 || strcmp(a->host, "::") == 0);
+}
+
+bool address_is_loopback(const struct address *a)
+{
+	return !a->is_unix && (strcmp(a->host, "localhost") == 0 || strcmp(a->host, "::1") == 0 ||
+			       strncmp(a->host, "127.", 4) == 0);
 }

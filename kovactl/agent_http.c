@@ -10,15 +10,43 @@
 struct agent_http {
 	CURL *curl;
 	struct curl_slist *fields;
-	char base[300]; /* "http://host:port" */
+	struct curl_slist *connect_to; /* where that is, when its name is another's */
+	char base[300];                /* "http://host:port" */
 };
 
-static void base_write(struct agent_http *a, const struct address *address)
+static void host_write(char *to, size_t size, const char *before, const char *host, unsigned port)
 {
-	bool v6 = strchr(address->host, ':') != NULL;
+	bool v6 = strchr(host, ':') != NULL;
 
-	snprintf(a->base, sizeof a->base, "http://%s%s%s:%u", v6 ? "[" : "", address->host,
-		 v6 ? "]" : "", address->port);
+	snprintf(to, size, "%s%s%s%s:%u", before, v6 ? "[" : "", host, v6 ? "]" : "", port);
+}
+
+/* The name that the certificate must have stands in the URL. */
+static bool base_write(struct agent_http *a, const struct address *address)
+{
+	const char *name = address->tls && address->name[0] != '\0' ? address->name : address->host;
+	char to[300];
+
+	host_write(a->base, sizeof a->base, address->tls ? "https://" : "http://", name,
+		   address->port);
+	if (name == address->host)
+		return true;
+	host_write(to, sizeof to, "::", address->host, address->port);
+	a->connect_to = curl_slist_append(NULL, to);
+	return a->connect_to != NULL &&
+	       curl_easy_setopt(a->curl, CURLOPT_CONNECT_TO, a->connect_to) == CURLE_OK;
+}
+
+static bool set_file(CURL *c, CURLoption option, const char *file)
+{
+	return file == NULL || curl_easy_setopt(c, option, file) == CURLE_OK;
+}
+
+static bool tls_settings(struct agent_http *a, const struct agent_tls *tls)
+{
+	return set_file(a->curl, CURLOPT_CAINFO, tls->ca) &&
+	       set_file(a->curl, CURLOPT_SSLCERT, tls->cert) &&
+	       set_file(a->curl, CURLOPT_SSLKEY, tls->key);
 }
 
 static bool field_add(struct agent_http *a, const char *field)
@@ -54,7 +82,7 @@ static bool curl_settings(struct agent_http *a)
 
 	return curl_easy_setopt(c, CURLOPT_PROXY, "") == CURLE_OK &&
 	       curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 0L) == CURLE_OK &&
-	       curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http") == CURLE_OK &&
+	       curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK &&
 	       curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
 	       curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT_MS, 5000L) == CURLE_OK &&
 	       curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, (long)HTTP_TIMEOUT_MS) == CURLE_OK &&
@@ -62,16 +90,16 @@ static bool curl_settings(struct agent_http *a)
 	       curl_easy_setopt(c, CURLOPT_HTTPHEADER, a->fields) == CURLE_OK;
 }
 
-kova_status agent_http_open(const struct address *address, const char *token,
-			    struct agent_http **ret_agent)
+kova_status agent_http_open(const struct address *address, const struct agent_tls *tls,
+			    const char *token, struct agent_http **ret_agent)
 {
 	struct agent_http *a = calloc(1, sizeof *a);
 
 	if (a == NULL)
 		return KOVA_ENOMEM;
-	base_write(a, address);
 	a->curl = curl_easy_init();
-	if (a->curl == NULL || !fields_init(a, token) || !curl_settings(a)) {
+	if (a->curl == NULL || !base_write(a, address) || !fields_init(a, token) ||
+	    !curl_settings(a) || !tls_settings(a, tls)) {
 		agent_http_close(a);
 		return KOVA_ENOMEM;
 	}
@@ -85,6 +113,7 @@ void agent_http_close(struct agent_http *a)
 		return;
 	curl_easy_cleanup(a->curl);
 	curl_slist_free_all(a->fields);
+	curl_slist_free_all(a->connect_to);
 	free(a);
 }
 

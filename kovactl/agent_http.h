@@ -9,14 +9,16 @@
 
 #include "address.h"
 #include "agent_error.h"
+#include "agent_tls.h"
 #include "core/buf.h"
 
 enum { HTTP_TIMEOUT_MS = 10000, HTTP_BODY_MAX = 64 << 20 };
 
 struct agent_http;
 
-/* `token` is sent as Bearer token if not NULL; both are copied. KOVA_ENOMEM. */
-KOVA_MUST_CHECK kova_status agent_http_open(const struct address *address, const char *token,
+/* By TLS if the address says so. `token` is sent as Bearer token if not NULL; all is copied. KOVA_ENOMEM. */
+KOVA_MUST_CHECK kova_status agent_http_open(const struct address *address,
+					    const struct agent_tls *tls, const char *token,
 					    struct agent_http **ret_agent);
 void agent_http_close(struct agent_http *a); /* NULL is nothing */
 

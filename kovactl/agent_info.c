@@ -43,6 +43,11 @@ kova_status info_http_address(struct slice info, const struct address *resp,
 		return KOVA_EPROTO;
 	if (address_is_wildcard(&a))
 		snprintf(a.host, sizeof a.host, "%s", resp->is_unix ? "127.0.0.1" : resp->host);
+	a.tls = info_field(info, "kova_http_tls", &text) && slice_equal(text, SLICE("1"));
+	if (resp->tls && !a.tls && !address_is_loopback(&a))
+		return KOVA_EAUTH;
+	if (!resp->is_unix)
+		snprintf(a.name, sizeof a.name, "%s", resp->host);
 	*ret_address = a;
 	return KOVA_OK;
 }

@@ -68,8 +68,9 @@ static kova_status authenticate(struct agent_resp *a, const char *token,
 	return status == KOVA_EREPLY ? KOVA_OK : status;
 }
 
-kova_status agent_resp_open(const struct address *address, const char *token,
-			    struct agent_resp **ret_agent, struct agent_error *ret_error)
+kova_status agent_resp_open(const struct address *address, const struct agent_tls *tls,
+			    const char *token, struct agent_resp **ret_agent,
+			    struct agent_error *ret_error)
 {
 	struct agent_resp *a = calloc(1, sizeof *a);
 
@@ -87,7 +88,10 @@ kova_status agent_resp_open(const struct address *address, const char *token,
 	} else {
 		if (!address->is_unix)
 			redisEnableKeepAlive(a->context);
-		if (token != NULL)
+		if (address->tls)
+			status = agent_tls_begin(tls, a->context, address->host, RESP_TIMEOUT_MS,
+						 ret_error);
+		if (status == KOVA_OK && token != NULL)
 			status = authenticate(a, token, ret_error);
 	}
 	if (status != KOVA_OK) {

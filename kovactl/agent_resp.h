@@ -8,6 +8,7 @@
 
 #include "address.h"
 #include "agent_error.h"
+#include "agent_tls.h"
 
 enum { RESP_WORDS_MAX = 128, RESP_TIMEOUT_MS = 5000 };
 
@@ -23,11 +24,12 @@ void resp_words_add(struct resp_words *w, const char *word);
 struct agent_resp;
 
 /*
- * Connects within RESP_TIMEOUT_MS and authenticates if `token` is not NULL. KOVA_ECONN,
+ * Connects within RESP_TIMEOUT_MS, by TLS if the address says so, and authenticates if `token` is not NULL. KOVA_ECONN,
  * KOVA_ETIMEDOUT: not reachable. KOVA_EAUTH: the token was refused. An agent that has no tokens
  * takes any.
  */
-KOVA_MUST_CHECK kova_status agent_resp_open(const struct address *address, const char *token,
+KOVA_MUST_CHECK kova_status agent_resp_open(const struct address *address,
+					    const struct agent_tls *tls, const char *token,
 					    struct agent_resp **ret_agent,
 					    struct agent_error *ret_error);
 /* Is the connection of no use any more after `status`, and might a new one help? */

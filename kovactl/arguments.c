@@ -14,14 +14,27 @@
 #include "output.h"
 #include "session.h"
 
-enum { OPTION_HELP = 1000, OPTION_AGENT, OPTION_TOKEN_FILE, OPTION_JSON };
+enum {
+	OPTION_HELP = 1000,
+	OPTION_AGENT,
+	OPTION_TOKEN_FILE,
+	OPTION_JSON,
+	OPTION_TLS,
+	OPTION_CA,
+	OPTION_CERT,
+	OPTION_KEY
+};
 
 const struct option_spec common_options[] = {
 	{OPTION_AGENT, "agent", "ADDRESS",
-	 "the agent's RESP address: HOST:PORT or unix:PATH\n(else $KOVA_AGENT, else " AGENT_DEFAULT
-	 ")"},
+	 "the agent's RESP address: HOST:PORT, rediss://HOST:PORT (TLS) or\nunix:PATH (else "
+	 "$KOVA_AGENT, else " AGENT_DEFAULT ")"},
 	{OPTION_TOKEN_FILE, "token-file", "FILE",
 	 "a file that holds the agent's token (else $KOVA_TOKEN)"},
+	{OPTION_TLS, "tls", NULL, "speak TLS; so do the next three"},
+	{OPTION_CA, "ca", "FILE", "authorities to believe, PEM (else $KOVA_CA, else the system's)"},
+	{OPTION_CERT, "cert", "FILE", "a certificate to show, PEM (else $KOVA_CERT)"},
+	{OPTION_KEY, "key", "FILE", "its key, PEM (else $KOVA_KEY)"},
 	{OPTION_JSON, "json", NULL, "print JSON, for programs"},
 	{OPTION_HELP, "help", NULL, "show this text"},
 	{0},
@@ -104,6 +117,18 @@ static bool common_option(struct arguments *a, int id)
 		return true;
 	case OPTION_TOKEN_FILE:
 		a->session->token_file = optarg;
+		return true;
+	case OPTION_TLS:
+		a->session->tls.on = true;
+		return true;
+	case OPTION_CA:
+		a->session->tls.ca = optarg;
+		return true;
+	case OPTION_CERT:
+		a->session->tls.cert = optarg;
+		return true;
+	case OPTION_KEY:
+		a->session->tls.key = optarg;
 		return true;
 	case OPTION_JSON:
 		a->session->json = true;

@@ -1,6 +1,6 @@
 /*
  * The command line of one subcommand, read in order: its own options come out one by one, those
- * that every subcommand has (--agent, --token-file, --json, --help) are taken care of here.
+ * that every subcommand has (--agent, --token-file, those of TLS, --json, --help) are taken care of here.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 #include "command.h"
 
 enum { ARGUMENT_END = 0, ARGUMENT_WORD = 1 }; /* ids of options begin above */
-enum { ARGUMENTS_OPTIONS_MAX = 16, ARGUMENTS_WORDS_MAX = 64 };
+enum { ARGUMENTS_OPTIONS_MAX = 24, ARGUMENTS_WORDS_MAX = 64 };
 
 struct arguments {
 	const struct command *command;

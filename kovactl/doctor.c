@@ -88,7 +88,7 @@ static bool check_connect(struct doctor *d)
 	struct agent_error error = {"out of memory"};
 	char text[640];
 
-	kova_status status = agent_resp_open(&s->address, s->token, &s->resp, &error);
+	kova_status status = agent_resp_open(&s->address, &s->tls, s->token, &s->resp, &error);
 	if (status == KOVA_OK) {
 		snprintf(text, sizeof text, "connected to %s", session_agent_text(s));
 		found(d, FINE, "RESP", text, NULL);
@@ -123,7 +123,7 @@ static bool token_is_needed(const struct session *s)
 	struct agent_error error;
 	struct agent_resp *bare = NULL;
 	redisReply *info = NULL;
-	kova_status status = agent_resp_open(&s->address, NULL, &bare, &error);
+	kova_status status = agent_resp_open(&s->address, &s->tls, NULL, &bare, &error);
 
 	if (status == KOVA_OK)
 		info = ask(bare, "INFO", &status, &error);
@@ -288,12 +288,17 @@ static bool check_http(struct doctor *d)
 	char text[320];
 
 	kova_status status = info_http_address(info_text(d), &d->s->address, &address);
+	if (status == KOVA_EAUTH) {
+		found(d, PROBLEM, "HTTP", "it speaks no TLS, and is not on this machine",
+		      "A token would cross the network in the clear: see its tls.fronts.");
+		return false;
+	}
 	if (status != KOVA_OK) {
 		found(d, NOTE, "HTTP", "the agent has no HTTP side",
 		      "policies, override and usage need \"listen\": {\"http\": \"HOST:PORT\"}.");
 		return false;
 	}
-	if (agent_http_open(&address, d->s->token, &d->s->http) != KOVA_OK)
+	if (agent_http_open(&address, &d->s->tls, d->s->token, &d->s->http) != KOVA_OK)
 		return false;
 	struct http_answer answer;
 	if (!http_get(d, "/healthz", &answer))

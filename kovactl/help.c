@@ -86,6 +86,8 @@ void help_program(void)
 	heading("Environment");
 	entry("KOVA_AGENT", "the agent's RESP address (else 127.0.0.1:7411)");
 	entry("KOVA_TOKEN", "its token, where it wants one");
+	entry("KOVA_CA", "authorities to believe: speak TLS");
+	entry("KOVA_CERT, KOVA_KEY", "a certificate to show, and its key");
 	entry("NO_COLOR", "if set, no colours");
 	heading("Exit status");
 	entry("0", "allowed, or done");

@@ -67,7 +67,9 @@ static int common_option_words(const char *word)
 	static const struct {
 		const char *name;
 		bool has_value;
-	} common[] = {{"--agent", true}, {"--token-file", true}, {"--json", false}};
+	} common[] = {{"--agent", true}, {"--token-file", true}, {"--json", false},
+		      {"--tls", false},  {"--ca", true},         {"--cert", true},
+		      {"--key", true}};
 
 	for (size_t i = 0; i < sizeof common / sizeof common[0]; i++) {
 		size_t len = strlen(common[i].name);
@@ -115,7 +117,8 @@ static int dispatch(int argc, char **argv)
 	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0)
 		return help(argc, argv);
 	if (word[0] == '-') {
-		complain("only --agent, --token-file and --json may precede the command, not %s",
+		complain("only --agent, --token-file, --json and options of TLS may precede the "
+			 "command, not %s",
 			 word);
 		hint("kovactl --help shows how");
 		return EXIT_USAGE;
@@ -129,7 +132,7 @@ int main(int argc, char **argv)
 	/* A connection that breaks is a failure to tell, not a reason to die. */
 	signal(SIGPIPE, SIG_IGN);
 	output_init();
-	if (curl_global_init(CURL_GLOBAL_NOTHING) != CURLE_OK) {
+	if (curl_global_init(CURL_GLOBAL_SSL) != CURLE_OK) {
 		complain("libcurl cannot be used");
 		return EXIT_USAGE;
 	}

@@ -24,6 +24,32 @@ const char *session_agent_text(const struct session *s)
 	return environment != NULL && *environment != '\0' ? environment : AGENT_DEFAULT;
 }
 
+static const char *setting(const char *option, const char *variable)
+{
+	const char *environment = getenv(variable);
+
+	if (option != NULL)
+		return option;
+	return environment != NULL && *environment != '\0' ? environment : NULL;
+}
+
+/* A file to use says as well that there is to be TLS. False: said on stderr. */
+static bool settle_tls(struct session *s)
+{
+	struct agent_tls *tls = &s->tls;
+
+	tls->ca = setting(tls->ca, "KOVA_CA");
+	tls->cert = setting(tls->cert, "KOVA_CERT");
+	tls->key = setting(tls->key, "KOVA_KEY");
+	if ((tls->cert == NULL) != (tls->key == NULL)) {
+		complain("--cert and --key (or KOVA_CERT and KOVA_KEY) belong together");
+		return false;
+	}
+	if (!s->address.is_unix && (tls->on || tls->ca != NULL || tls->cert != NULL))
+		s->address.tls = true;
+	return true;
+}
+
 int session_settle(struct session *s)
 {
 	const char *text = session_agent_text(s);
@@ -36,6 +62,8 @@ int session_settle(struct session *s)
 			 s->agent_text != NULL ? "--agent" : "KOVA_AGENT", text);
 		return EXIT_USAGE;
 	}
+	if (!settle_tls(s))
+		return EXIT_USAGE;
 	kova_status status = token_read(s->token_file, &s->token, &error);
 	if (status != KOVA_OK) {
 		complain("%s", status == KOVA_ENOMEM ? kova_status_text(status) : error.text);
@@ -67,6 +95,8 @@ int session_failed(const struct session *s, kova_status status, const struct age
 		complain("%s", e->text);
 		if (strncmp(e->text, "NOPOLICY", 8) == 0)
 			hint("kovactl policies shows those that there are");
+		if (strstr(e->text, "speaks TLS only") != NULL)
+			hint("--ca FILE, or --tls, or --agent rediss://HOST:PORT");
 		if (strncmp(e->text, "NOPOOL", 6) == 0)
 			hint("kovactl pool shows those that there are");
 		return EXIT_USAGE;
@@ -75,9 +105,13 @@ int session_failed(const struct session *s, kova_status status, const struct age
 		return EXIT_USAGE;
 	default:
 		complain("no answer from the agent at %s: %s", session_agent_text(s), e->text);
-		hint(status == KOVA_EPROTO
-			     ? "it does not speak RESP: is this the agent's HTTP address?"
-			     : "is kova-agent running there? kovactl doctor looks closer");
+		if (strncmp(e->text, "TLS: ", 5) == 0)
+			hint("--ca FILE names the authority of its certificate, which must be for "
+			     "the host in --agent");
+		else
+			hint(status == KOVA_EPROTO
+				     ? "it does not speak RESP: is this the agent's HTTP address?"
+				     : "is kova-agent running there? kovactl doctor looks closer");
 		return EXIT_UNREACHABLE;
 	}
 }
@@ -89,7 +123,7 @@ int session_connect(struct session *s)
 
 	if (exit_status != EXIT_ALLOWED || s->resp != NULL)
 		return exit_status;
-	kova_status status = agent_resp_open(&s->address, s->token, &s->resp, &error);
+	kova_status status = agent_resp_open(&s->address, &s->tls, s->token, &s->resp, &error);
 	return status == KOVA_OK ? EXIT_ALLOWED : session_failed(s, status, &error);
 }
 
@@ -123,13 +157,20 @@ static int open_http_at(struct session *s, struct slice info)
 	struct address address;
 
 	kova_status status = info_http_address(info, &s->address, &address);
+	if (status == KOVA_EAUTH) {
+		complain("the HTTP side of the agent at %s speaks no TLS, and is not on this "
+			 "machine",
+			 session_agent_text(s));
+		hint("a token would cross the network in the clear; see its tls.fronts");
+		return EXIT_USAGE;
+	}
 	if (status != KOVA_OK) {
 		complain("the agent at %s tells no HTTP address", session_agent_text(s));
 		hint("this command needs \"listen\": {\"http\": \"HOST:PORT\"} in its "
 		     "configuration");
 		return EXIT_UNREACHABLE;
 	}
-	if (agent_http_open(&address, s->token, &s->http) != KOVA_OK) {
+	if (agent_http_open(&address, &s->tls, s->token, &s->http) != KOVA_OK) {
 		complain("out of memory");
 		return EXIT_USAGE;
 	}

@@ -19,6 +19,7 @@ struct session {
 	const char *agent_text; /* --agent; borrowed; NULL: not given */
 	const char *token_file; /* --token-file; likewise */
 	bool json;              /* --json */
+	struct agent_tls tls;   /* --tls, --ca, --cert, --key; likewise */
 
 	/* Filled by session_settle(). */
 	bool settled;

@@ -162,7 +162,7 @@ static kova_status reconnect(struct session *s, struct wait *w, struct agent_err
 	       now_monotonic_us() - lost_us < (uint64_t)LOST_MAX_MS * 1000) {
 		nap(w, nap_ms, "the agent is gone; looking for it again for");
 		nap_ms = nap_ms * 2 > RETRY_MAX_MS ? RETRY_MAX_MS : nap_ms * 2;
-		status = agent_resp_open(&s->address, s->token, &s->resp, ret_error);
+		status = agent_resp_open(&s->address, &s->tls, s->token, &s->resp, ret_error);
 	}
 	return status;
 }

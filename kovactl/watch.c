@@ -151,7 +151,7 @@ static kova_status ask(struct session *s, const struct watch *w, struct verdict 
 	redisReply *reply;
 
 	if (s->resp == NULL)
-		status = agent_resp_open(&s->address, s->token, &s->resp, ret_error);
+		status = agent_resp_open(&s->address, &s->tls, s->token, &s->resp, ret_error);
 	if (status != KOVA_OK)
 		return status;
 	resp_words_add(&words, "KOVA.PEEK");

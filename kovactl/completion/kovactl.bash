@@ -10,7 +10,8 @@ _kovactl_policies() {
 		case ${COMP_WORDS[i]} in
 		--agent) agent=(--agent "${COMP_WORDS[i + 1]}")
 			[[ ${COMP_WORDS[i + 2]-} == : ]] && agent[1]+=:${COMP_WORDS[i + 3]-} ;;
-		--token-file) agent+=(--token-file "${COMP_WORDS[i + 1]}") ;;
+		--token-file | --ca | --cert | --key) agent+=("${COMP_WORDS[i]}" "${COMP_WORDS[i + 1]}") ;;
+		--tls) agent+=(--tls) ;;
 		esac
 	done
 	timeout 1 "$command" policies list --names "${agent[@]}" 2>/dev/null
@@ -43,11 +44,11 @@ _kovactl_words() {
 _kovactl() {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} words=() rest='' list=''
 	local commands='take peek wait watch policies override pool usage plan home members config doctor'
-	local common='--agent --token-file --json --help'
-	local valued='--agent --token-file --cost --wait --id --timeout --every --count --limit --per --burst --weight --until --for --name --target --session --tier --status --retry-after --definition'
+	local common='--agent --token-file --tls --ca --cert --key --json --help'
+	local valued='--agent --token-file --ca --cert --key --cost --wait --id --timeout --every --count --limit --per --burst --weight --until --for --name --target --session --tier --status --retry-after --definition'
 
 	case $prev in
-	--token-file | --definition)
+	--token-file | --ca | --cert | --key | --definition)
 		COMPREPLY=($(compgen -f -- "$cur"))
 		return
 		;;

@@ -23,6 +23,10 @@ end
 complete -c kovactl -f
 complete -c kovactl -l agent -x -d 'RESP address of the agent: HOST:PORT or unix:PATH'
 complete -c kovactl -l token-file -r -F -d 'File that holds the token'
+complete -c kovactl -l tls -d 'Speak TLS'
+complete -c kovactl -l ca -r -F -d 'Authorities to believe'
+complete -c kovactl -l cert -r -F -d 'Certificate to show'
+complete -c kovactl -l key -r -F -d 'Its key'
 complete -c kovactl -l json -d 'Print JSON, for programs'
 complete -c kovactl -l help -d 'Show what it takes'
 complete -c kovactl -n '__kovactl_words 1' -l version -d 'Show the version'

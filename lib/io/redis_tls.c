@@ -7,8 +7,6 @@
 #include <openssl/x509v3.h>
 #include <stdlib.h>
 
-#include "io/redis_resolve.h"
-
 struct redis_tls {
 	SSL_CTX *ctx;
 	bool own_ca;
@@ -74,10 +72,25 @@ void redis_tls_free(struct redis_tls *tls)
 	free(tls);
 }
 
+void redis_tls_compare_addresses(struct redis_tls *tls)
+{
+	tls->own_ca = false;
+}
+
+static bool is_address(const char *host)
+{
+	ASN1_OCTET_STRING *address = a2i_IPADDRESS(host);
+	bool is = address != NULL;
+
+	ASN1_OCTET_STRING_free(address);
+	ERR_clear_error();
+	return is;
+}
+
 /* RFC 9110 §4.3.4: the certificate has to be for the name (or address) that was asked for. */
 static bool expect_host(const struct redis_tls *tls, SSL *ssl, const char *host)
 {
-	if (!redis_is_address(host))
+	if (!is_address(host))
 		return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, host) == 1;
 	return tls->own_ca || X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1;
 }

@@ -15,6 +15,9 @@ struct redis_tls *redis_tls_new(const char *ca, const char *cert, const char *ke
 				const char **ret_why);
 void redis_tls_free(struct redis_tls *tls);
 
+/* From now on addresses are compared, whoever has signed the certificate. */
+void redis_tls_compare_addresses(struct redis_tls *tls);
+
 /*
  * Begins TLS on a connected context. `host`: the name or address that was asked for. The server's
  * certificate must be for `host`; except that with a `ca` of one's own an address, which

@@ -146,6 +146,37 @@ class Clients(Tls):
         self.assertIn('kova_tls_handshakes_total{kind="resumed"} 4', text)
 
 
+class Kovactl(Tls):
+    def kovactl(self, *words):
+        return self.run_command(harness.program("kovactl"), *words)
+
+    def test_resp_and_http(self):
+        good = self.authority.issue("operator", "DNS:operator")
+        agent = self.start(identity=good, client_ca=self.authority.cert)
+        port = agent.resp_address[1]
+        shown = ("--ca", self.authority.cert, "--cert", good[0], "--key", good[1])
+        for address in (f"localhost:{port}", f"rediss://127.0.0.1:{port}"):
+            answer = self.kovactl("take", "p", "k", "--agent", address, *shown)
+            self.assertEqual(answer.returncode, 0, answer.stderr)
+            answer = self.kovactl("--agent", address, *shown, "policies", "--json")  # learns the HTTP address
+            self.assertEqual(answer.returncode, 0, answer.stderr)
+            self.assertIn('"p"', answer.stdout)
+            answer = self.kovactl("doctor", "--agent", address, *shown)
+            self.assertIn("HTTP", answer.stdout)
+            self.assertNotIn("TLS:", answer.stdout + answer.stderr)
+
+        answer = self.kovactl("take", "p", "k", "--agent", f"localhost:{port}")
+        self.assertEqual(answer.returncode, 2)
+        self.assertIn("speaks TLS only", answer.stderr)
+        self.assertIn("--ca FILE", answer.stderr)
+        other = certificates.Authority(self.directory, "other")
+        answer = self.kovactl("take", "p", "k", "--agent", f"localhost:{port}", "--ca", other.cert)
+        self.assertEqual(answer.returncode, 3)
+        self.assertIn("certificate verify failed", answer.stderr)
+        answer = self.kovactl("take", "p", "k", "--agent", f"localhost:{port}", "--cert", good[0])
+        self.assertEqual(answer.returncode, 2)
+
+
 class Refusals(Tls):
     def test_plain_text_on_a_port_of_tls(self):
         agent = self.start()
