@@ -60,7 +60,8 @@ struct catalogue {
 	struct weighed *weighed;
 	struct weights_rule **weights;
 	size_t n_weighed, n_weights;
-	struct table names, envoys, exact, prefixes, weighed_names; /* the last: NULL, no weights */
+	struct table names, envoys, envoy_sets, exact, prefixes,
+		weighed_names;   /* the last: NULL, no weights */
 	struct pool_def **pools; /* by name in order; NULL: none */
 	size_t n_pools;
 };
@@ -154,6 +155,7 @@ static void catalogue_free(struct catalogue *c)
 	free(c->lengths);
 	free(c->names.entries);
 	free(c->envoys.entries);
+	free(c->envoy_sets.entries);
 	free(c->exact.entries);
 	free(c->prefixes.entries);
 	free(c);
@@ -201,6 +203,20 @@ const struct policy *catalogue_envoy(const struct catalogue *c, struct slice nam
 	while (table_next(&c->envoys, hash, &i, &index)) {
 		*walk = i - hash;
 		if (slice_equal(c->entries[index].policy.envoy, name))
+			return &c->entries[index].policy;
+	}
+	return NULL;
+}
+
+const struct policy *catalogue_envoy_set(const struct catalogue *c, struct slice name,
+					 uint64_t *walk)
+{
+	uint64_t hash = hash_bytes(name, 0), i = hash + *walk;
+	size_t index;
+
+	while (table_next(&c->envoy_sets, hash, &i, &index)) {
+		*walk = i - hash;
+		if (slice_equal(c->entries[index].policy.envoy_set, name))
 			return &c->entries[index].policy;
 	}
 	return NULL;
@@ -273,14 +289,16 @@ static bool policies_add(struct catalogue *c, struct policy_rule *const *policie
 	c->entries = calloc(n + 1, sizeof *c->entries);
 	c->policies = calloc(n + 1, sizeof(struct policy_rule *));
 	if (c->entries == NULL || c->policies == NULL || !table_init(&c->names, n) ||
-	    !table_init(&c->envoys, n_envoys))
+	    !table_init(&c->envoys, n_envoys) || !table_init(&c->envoy_sets, n_envoys))
 		return false;
 	for (size_t i = 0; i < n; i++) {
 		c->entries[i].policy = policies[i]->policy;
 		c->policies[i] = policy_rule_ref(policies[i]);
 		table_add(&c->names, hash_bytes(slice_of(policies[i]->policy.name), 0), i);
-		if (policies[i]->policy.envoy.len > 0)
-			table_add(&c->envoys, hash_bytes(policies[i]->policy.envoy, 0), i);
+		if (policies[i]->policy.envoy.len == 0)
+			continue;
+		table_add(&c->envoys, hash_bytes(policies[i]->policy.envoy, 0), i);
+		table_add(&c->envoy_sets, hash_bytes(policies[i]->policy.envoy_set, 0), i);
 	}
 	c->n_entries = n;
 	return true;

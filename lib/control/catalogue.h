@@ -78,6 +78,7 @@ struct policy {
 	struct level *levels;
 	struct slice
 		envoy; /* rls_name_add() of its domain and keys (core/rls_key.h); empty: none */
+	struct slice envoy_set; /* the same with the keys in the order of slice_compare() */
 	struct policy_stats *stats;
 };
 
@@ -103,6 +104,10 @@ const struct policy *catalogue_policy_at(const struct catalogue *c, size_t i);
  * more.
  */
 const struct policy *catalogue_envoy(const struct catalogue *c, struct slice name, uint64_t *walk);
+
+/* The same of those whose `envoy_set` is `name`. */
+const struct policy *catalogue_envoy_set(const struct catalogue *c, struct slice name,
+					 uint64_t *walk);
 
 struct pool_def;
 

@@ -576,12 +576,18 @@ static void weights_check(const struct reading *in, const struct policy *p)
 			  "`weights` `history` is for policies with a level that has a `weight`");
 }
 
+static int compare_keys(const void *a, const void *b)
+{
+	return slice_compare(*(const struct slice *)a, *(const struct slice *)b);
+}
+
 static void envoy_read(const struct reading *in, struct policy_rule *rule)
 {
 	const struct conf_path path = {.up = in->path, .key = "envoy"};
 	const json_t *value = in->fields->envoy;
 	size_t errors = in->r->n_errors, n, i;
 	struct envoy_fields f = {0};
+	struct slice keys[ENVOY_KEYS_MAX];
 	json_t *key;
 
 	if (value == NULL)
@@ -602,10 +608,19 @@ static void envoy_read(const struct reading *in, struct policy_rule *rule)
 	if (n < 1 || n > ENVOY_KEYS_MAX)
 		conf_fail(in->r, &path, "descriptors", CONF_AT_VALUE,
 			  "`descriptors` must be 1 to %d keys, not %zu", ENVOY_KEYS_MAX, n);
+	if (in->r->n_errors != errors)
+		return;
 	rls_name_add(&rule->envoy, slice_of(f.domain));
-	json_array_foreach(f.descriptors, i, key)
-		rls_name_add(&rule->envoy, slice_of(json_string_value(key)));
+	json_array_foreach(f.descriptors, i, key) {
+		keys[i] = slice_of(json_string_value(key));
+		rls_name_add(&rule->envoy, keys[i]);
+	}
 	rule->policy.envoy = buf_slice(&rule->envoy);
+	qsort(keys, n, sizeof keys[0], compare_keys);
+	rls_name_add(&rule->envoy_set, slice_of(f.domain));
+	for (i = 0; i < n; i++)
+		rls_name_add(&rule->envoy_set, keys[i]);
+	rule->policy.envoy_set = buf_slice(&rule->envoy_set);
 }
 
 static void rule_read(const struct reading *in, struct policy_rule *rule)
@@ -653,7 +668,7 @@ struct policy_rule *policy_rule_read(struct conf_reader *r, const struct conf_pa
 	rule->policy.n_levels = (uint8_t)n;
 	rule->policy.durability = durability;
 	rule_read(&in, rule);
-	if (r->n_errors == errors && !buf_failed(&rule->envoy))
+	if (r->n_errors == errors && !buf_failed(&rule->envoy) && !buf_failed(&rule->envoy_set))
 		rule->policy.stats = policy_stats_get(slice_of(fields.name));
 	if (rule->policy.stats == NULL) {
 		policy_rule_unref(rule);
@@ -672,6 +687,7 @@ void policy_rule_unref(struct policy_rule *rule)
 {
 	if (rule != NULL && atomic_fetch_sub_explicit(&rule->refs, 1, memory_order_acq_rel) == 1) {
 		buf_release(&rule->envoy);
+		buf_release(&rule->envoy_set);
 		free(rule);
 	}
 }

@@ -14,7 +14,8 @@
 struct policy_rule {
 	atomic_uint refs;
 	struct policy policy; /* levels within this rule; has_overrides is the catalogue's */
-	struct buf envoy;     /* what policy.envoy points to */
+	struct buf envoy;     /* what policy.envoy points to ... */
+	struct buf envoy_set; /* ... and policy.envoy_set */
 	struct level levels[];
 };
 

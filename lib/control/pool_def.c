@@ -169,18 +169,10 @@ static struct slice identity_of(const struct by *b)
 	return buf_slice(&b->c->reading[b->i].identity);
 }
 
-static int compare_slices(struct slice a, struct slice b)
-{
-	size_t n = a.len < b.len ? a.len : b.len;
-	int order = n > 0 ? memcmp(a.ptr, b.ptr, n) : 0;
-
-	return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
-}
-
 static int compare_addresses(const void *a, const void *b)
 {
 	const struct by *x = a, *y = b;
-	int order = compare_slices(identity_of(x), identity_of(y));
+	int order = slice_compare(identity_of(x), identity_of(y));
 
 	return order != 0 ? order : (x->i > y->i) - (x->i < y->i);
 }

@@ -42,6 +42,15 @@ static inline struct slice slice_cut(struct slice *rest, char separator)
 	return part;
 }
 
+/* < 0, 0, > 0: by their bytes, and of two of which one begins with the other the shorter first. */
+static inline int slice_compare(struct slice a, struct slice b)
+{
+	size_t len = a.len < b.len ? a.len : b.len;
+	int order = len > 0 ? memcmp(a.ptr, b.ptr, len) : 0;
+
+	return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
+}
+
 static inline bool slice_equal(struct slice a, struct slice b)
 {
 	return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);

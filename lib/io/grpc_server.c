@@ -36,6 +36,7 @@ struct grpc_server {
 	size_t partial;                        /* bytes of messages that were not handed over */
 	size_t queued;                         /* bytes of all calls' `out` */
 	uint64_t now_ms, calm_ms;              /* of the last input; `calm` was counted to */
+	unsigned pings;                        /* sent, and not answered yet */
 	int calm;                              /* frames that ask for nothing and are allowed yet */
 	bool feeding, flushing, begun, left, finished;
 };
@@ -217,6 +218,11 @@ char *grpc_call_message(struct grpc_call *c, size_t len)
 	c->server->queued += PREFIX_BYTES + len;
 	respond(c);
 	return at + PREFIX_BYTES;
+}
+
+size_t grpc_call_queued(const struct grpc_call *c)
+{
+	return c->out.len - c->sent;
 }
 
 void grpc_call_end(struct grpc_call *c, enum grpc_status status, const char *text)
@@ -551,6 +557,8 @@ static int on_frame_received(nghttp2_session *session, const nghttp2_frame *fram
 	case NGHTTP2_PING:
 		if ((frame->hd.flags & NGHTTP2_FLAG_ACK) == 0)
 			disturbed(s);
+		else if (s->pings > 0)
+			s->pings--;
 		return 0;
 	case NGHTTP2_RST_STREAM:
 	case NGHTTP2_PRIORITY:
@@ -706,8 +714,14 @@ void grpc_server_sweep(struct grpc_server *s, uint64_t now_ms)
 
 void grpc_server_ping(struct grpc_server *s)
 {
-	(void)nghttp2_submit_ping(s->session, NGHTTP2_FLAG_NONE, NULL);
+	if (nghttp2_submit_ping(s->session, NGHTTP2_FLAG_NONE, NULL) == 0)
+		s->pings++;
 	grpc_server_flush(s);
+}
+
+bool grpc_server_awaits_pong(const struct grpc_server *s)
+{
+	return s->pings > 0;
 }
 
 void grpc_server_leave(struct grpc_server *s)

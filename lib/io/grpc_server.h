@@ -90,6 +90,8 @@ bool grpc_server_has_begun(const struct grpc_server *s);
  */
 void grpc_server_sweep(struct grpc_server *s, uint64_t now_ms);
 void grpc_server_ping(struct grpc_server *s);
+/* Whether the answer to a grpc_server_ping() has not come yet. */
+bool grpc_server_awaits_pong(const struct grpc_server *s);
 /* GOAWAY: calls that come later were not begun. Ends those that grpc_call_stays() was said of. */
 void grpc_server_leave(struct grpc_server *s);
 
@@ -109,6 +111,8 @@ unsigned grpc_call_method(const struct grpc_call *c);
 
 /* Sends a message: room for its `len` bytes, to be filled in at once; NULL: out of memory. */
 char *grpc_call_message(struct grpc_call *c, size_t len);
+/* Bytes of its messages that were not fetched yet: the client's windows are closed, or nothing was flushed. */
+size_t grpc_call_queued(const struct grpc_call *c);
 /* Sends the trailers and ends the call. `text` (NULL: none): what is wrong and what is allowed. */
 void grpc_call_end(struct grpc_call *c, enum grpc_status status, const char *text);
 /* Sends what the last calls of the two functions above have left; to be called when they come from elsewhere than a callback. */

@@ -283,12 +283,15 @@ static const struct conf_option envoy_options[] = {
 	 .item = CONF_STRING,
 	 .required = true,
 	 .at = offsetof(struct envoy_fields, descriptors),
-	 .text = "1–16 keys: all those of a descriptor's entries, in their order"},
+	 .text = "1–16 keys: all those of a descriptor's entries, in their order; of a quota "
+		 "bucket's id, in any"},
 };
 
 const struct conf_table envoy_table = {
 	.title = "A policy's `envoy`",
-	.text = "Limits the descriptors that have these keys, asked for in this domain over gRPC "
+	.text = "Limits the descriptors and quota buckets that have these keys, asked for in this "
+		"domain "
+		"over gRPC "
 		"([gRPC](protocol-grpc.md)). The values of its entries, each whole, are the parts "
 		"of the "
 		"key path: `/` in them is `%2F` there, `%` is `%25`, and an empty one `%00`. "
