@@ -23,6 +23,7 @@ struct gossip_service;
 struct live;
 struct live_viewer;
 struct pool_service;
+struct rlqs;
 struct tls_server;
 struct tracer;
 
@@ -42,6 +43,7 @@ struct agent {
 	struct control *control;       /* of other loops than the owner: a replica */
 	struct engine *engine;
 	struct pool_service *pools;
+	struct rlqs *rlqs;
 	struct usage_feed *feed;     /* NULL: there is no Kafka */
 	struct publisher *publisher; /* the owner's; NULL: there is no Kafka */
 	struct tracer *tracer;       /* of all loops; NULL: nothing is traced */

@@ -38,6 +38,12 @@ static const struct method methods[] = {
 	 .access = CHECK,
 	 .handle = rls_should_rate_limit,
 	 .span = "kova.take"},
+	{.path = PATH("/envoy.service.rate_limit_quota.v3.RateLimitQuotaService/"
+		      "StreamRateLimitQuotas"),
+	 .access = CHECK,
+	 .stays = true,
+	 .client_streams = true,
+	 .handle = rlqs_stream},
 	{.path = PATH("/grpc.health.v1.Health/Check"), .handle = health_check},
 	{.path = PATH("/grpc.health.v1.Health/List"), .handle = health_list},
 	{.path = PATH("/grpc.health.v1.Health/Watch"), .stays = true, .handle = health_watch},
@@ -55,6 +61,7 @@ static const struct method methods[] = {
 
 const char *const grpc_services[] = {
 	"envoy.service.ratelimit.v3.RateLimitService",
+	"envoy.service.rate_limit_quota.v3.RateLimitQuotaService",
 	"grpc.health.v1.Health",
 	"grpc.reflection.v1.ServerReflection",
 	"grpc.reflection.v1alpha.ServerReflection",
@@ -237,6 +244,9 @@ static void on_ended(struct grpc_call *c)
 		rls_abandon(t->check);
 	t->check = NULL;
 	trace_end(t->trace);
+	if (t->quotas != NULL)
+		rlqs_stream_end(t->quotas);
+	t->quotas = NULL;
 	if (t->counted)
 		conn_request_ended(t->front->conn);
 }

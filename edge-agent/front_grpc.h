@@ -1,4 +1,4 @@
-/* The gRPC front: docs/protocol-grpc.md. Its handlers are in front_rls.c, grpc_health.c and grpc_reflection.c. */
+/* The gRPC front: docs/protocol-grpc.md. Its handlers are in front_rls.c, front_rlqs.c, grpc_health.c and grpc_reflection.c. */
 #pragma once
 
 #include "conn.h"

@@ -18,6 +18,8 @@ struct grpc_conn {
 	uint64_t pinged_ms; /* loop time; 0: no answer is awaited */
 	/* What the headers of the call say that are being read; owned; NULL: none has said anything yet. */
 	struct trace_origin *origin;
+	/* By rlqs_now_us(): when a PING followed what a quota stream was told. */
+	uint64_t quota_pinged_us;
 };
 
 /* Zeroed at its start; lives in its call. */
@@ -28,8 +30,9 @@ struct grpc_task {
 	bool counted;                   /* a request in progress of its connection */
 	bool watches;                   /* the health of a service that there is */
 	uint64_t begun_us;
-	struct rls_check *check; /* in progress; NULL: none */
-	struct trace *trace;     /* ended with the call; NULL: none */
+	struct rls_check *check;    /* in progress; NULL: none */
+	struct trace *trace;        /* ended with the call; NULL: none */
+	struct rlqs_stream *quotas; /* NULL: it has not reported yet, or is none */
 };
 
 static inline struct agent *task_agent(const struct grpc_task *t)
@@ -45,11 +48,15 @@ void task_fail(struct grpc_task *t, enum grpc_status status, const char *text);
 
 typedef void grpc_handler(struct grpc_task *t, struct slice message);
 
-grpc_handler rls_should_rate_limit, health_check, health_watch, health_list, reflection_answer;
+grpc_handler rls_should_rate_limit, rlqs_stream, health_check, health_watch, health_list,
+	reflection_answer;
 /* The agent is about to leave: what a watcher hears last. */
 void health_leave(struct grpc_task *t);
 /* Its call has ended without its answer: the client is gone, or its time is up. */
 void rls_abandon(struct rls_check *check);
+
+/* The stream has ended, by either side. */
+void rlqs_stream_end(struct rlqs_stream *st);
 
 /* The services that there are, NULL-terminated. */
 extern const char *const grpc_services[];

@@ -11,12 +11,12 @@ enum {
 		1000, /* a second, and at once: less, and a limit has leases only where its policy asks for them */
 };
 
-static bool has_leases(const struct check_ref *ref)
+bool lease_terms_fit(const struct check_ref *ref)
 {
 	enum algorithm a = ref->limit->algorithm;
 
-	return !ref->policy->shadow && !ref->policy->lease.off && !ref->policy->has_breaker &&
-	       !ref->policy->has_adaptive && !ref->level->has_slots && ref->share.weight == 0 &&
+	return !ref->policy->shadow && !ref->policy->has_breaker && !ref->policy->has_adaptive &&
+	       !ref->level->has_slots && ref->share.weight == 0 &&
 	       (a == ALGORITHM_TOKEN_BUCKET || a == ALGORITHM_SLIDING_WINDOW ||
 		a == ALGORITHM_CALENDAR);
 }
@@ -35,7 +35,7 @@ static bool may_lease(const struct request_state *s)
 	for (uint16_t i = 0; i < s->n_checks; i++) {
 		const struct check_ref *ref = &s->checks[i];
 
-		if (!has_leases(ref) ||
+		if (!lease_terms_fit(ref) || ref->policy->lease.off ||
 		    (ref->policy->lease.automatic && !s->site->is_far && !is_large(ref->limit)))
 			return false;
 	}

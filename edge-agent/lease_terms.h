@@ -28,6 +28,8 @@ struct lease_terms_table {
 	struct lease_terms *list[LEASE_TERMS_LISTS];
 };
 
+/* Whether something can be leased of the check's limit at all, wherever it is spent then. */
+bool lease_terms_fit(const struct check_ref *ref);
 /* Whether keys of the policy may have leases when they are warm, as far as the policy alone says. */
 bool lease_terms_may_be_warm(const struct policy *p);
 /* The terms of the key of `s`, a resolved take of one pair; referenced for the caller. NULL: out of memory. */

@@ -207,6 +207,7 @@ void ops_add(const struct agent *a, struct ops_totals *t)
 	for (unsigned i = 0; i < OPS_PROTOCOLS; i++)
 		add_latency(&t->latency[i], &a->ops.latency[i]);
 	ADD_NUMBERS(&t->grpc, a->ops.grpc);
+	ADD_NUMBERS(&t->rlqs, a->ops.rlqs);
 	if (a->ops.conns != NULL)
 		add_connections(t, a->ops.conns);
 	add_certificate(t, a);

@@ -21,6 +21,7 @@
 #include "live.h"
 #include "publisher.h"
 #include "quotas.h"
+#include "rlqs.h"
 #include "tracer.h"
 
 struct agent;
@@ -40,6 +41,7 @@ struct ops {
 	struct conn_pool *conns; /* NULL: not started */
 	struct metrics_histogram latency[OPS_PROTOCOLS];
 	struct grpc_server_counters grpc;
+	struct rlqs_counters rlqs;
 	double started_s; /* wall clock */
 };
 
@@ -109,6 +111,7 @@ struct ops_totals {
 	double started_s;
 	struct metrics_histogram latency[OPS_PROTOCOLS];
 	struct grpc_server_counters grpc;
+	struct rlqs_counters rlqs;
 	struct conn_counters conns;
 	uint64_t connections, max_clients;
 	unsigned tls_fronts;           /* of enum tls_front; that listen */

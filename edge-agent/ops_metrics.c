@@ -576,6 +576,11 @@ static void collect_tls(struct metrics_writer *w, const void *totals)
 						   .counters = t->conns.tls});
 }
 
+static void collect_quotas(struct metrics_writer *w, const void *totals)
+{
+	rlqs_metrics_write(w, &((const struct ops_totals *)totals)->rlqs);
+}
+
 void ops_metrics(const struct ops_totals *t, struct buf *out, bool openmetrics)
 {
 	static metrics_collector *const collectors[] = {
@@ -583,6 +588,7 @@ void ops_metrics(const struct ops_totals *t, struct buf *out, bool openmetrics)
 		collect_home,   collect_kafka,    collect_shares,  collect_clock,
 		collect_gossip, collect_latency,  collect_process, collect_connections,
 		collect_pools,  collect_traces,   collect_live,    collect_tls,
+		collect_quotas,
 	};
 
 	metrics_write(out, openmetrics, collectors, sizeof collectors / sizeof collectors[0], t);

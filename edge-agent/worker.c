@@ -1,5 +1,6 @@
 #include "worker.h"
 #include "pool_service.h"
+#include "rlqs.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -215,6 +216,8 @@ bool worker_open(struct worker *w, const struct redis_conf *redis, const struct 
 	if (open_engine(w, redis, first))
 		w->agent.pools = pool_service_new(&w->agent);
 	if (w->agent.pools != NULL)
+		w->agent.rlqs = rlqs_new(&w->agent);
+	if (w->agent.rlqs != NULL)
 		w->conns = conn_pool_new(&w->agent,
 					 first != NULL ? conn_pool_max_clients(first->conns) : 0);
 	if (w->conns == NULL) {
@@ -290,6 +293,8 @@ static void close_pools(struct worker *w)
 {
 	pool_service_close(w->agent.pools);
 	w->agent.pools = NULL;
+	rlqs_close(w->agent.rlqs);
+	w->agent.rlqs = NULL;
 }
 
 /* What is on its way from here comes back here, and may look at the engine. */
