@@ -129,8 +129,8 @@ static const struct conf_option coord_options[] = {
 	 .nullable = true,
 	 .at = offsetof(struct coord_fields, http),
 	 .fallback = "127.0.0.1:7422",
-	 .text = "`/healthz`, `/readyz`, `/metrics`; `null`: off. The host is an IP address or "
-		 "`localhost`"},
+	 .text = "the dashboard, `/healthz`, `/readyz`, `/metrics`; `null`: off. The host is an IP "
+		 "address or `localhost`"},
 	{.name = "kafka",
 	 .type = CONF_OBJECT,
 	 .required = true,

@@ -1,6 +1,7 @@
 /*
  * A listener and its connections. Every answer is there at once, so a connection has nothing under way: bytes in, answers
  * written in the same turn. One that brings no whole request in IDLE_MS is closed; so is one that does not read its answers.
+ * One who watches (world.h) brings no more requests, and is closed when too much waits for him.
  */
 #include "http.h"
 
@@ -17,12 +18,22 @@
 #include "io/http_server.h"
 #include "io/log.h"
 #include "io/metrics.h"
+#include "io/web_site.h"
+#include "world.h"
 
-enum { CONNECTIONS_MAX = 128, IDLE_MS = 20000, BACKLOG = 64, READ_BYTES = 16384, BODY_MAX = 4096 };
+enum {
+	CONNECTIONS_MAX = 128,
+	IDLE_MS = 20000,
+	BACKLOG = 64,
+	READ_BYTES = 16384,
+	BODY_MAX = 4096,
+	UNREAD_MAX = 1024 * 1024, /* bytes that one who watches has not taken */
+};
 
 struct http_front {
 	uv_tcp_t tcp;
 	struct coord_share *share;
+	struct world *world;
 	struct http_conn *conns; /* a list */
 	unsigned n_conns;
 	bool closing, tcp_closed;
@@ -35,10 +46,14 @@ struct http_conn {
 	uv_timer_t idle;
 	unsigned open_handles;
 	struct http_server *server;
+	struct http_exchange *stream; /* NULL: it is not one who watches */
+	struct world_viewer viewer;
 	struct buf out;
 	bool finished;
 	char in[READ_BYTES];
 };
+
+static void conn_close(struct http_conn *c);
 
 /* ---- Answers ---- */
 
@@ -60,15 +75,6 @@ static void answer_problem(struct http_exchange *x, unsigned status, const char 
 		   "{\"type\":\"about:blank\",\"title\":\"%s\",\"status\":%u,\"detail\":\"%s\"}\n",
 		   http_status_text(status), status, detail);
 	answer(x, status, "application/problem+json", &body);
-}
-
-static struct coord_numbers numbers_of(struct coord_share *s)
-{
-	pthread_mutex_lock(&s->lock);
-	struct coord_numbers n = s->numbers;
-
-	pthread_mutex_unlock(&s->lock);
-	return n;
 }
 
 static void collect(struct metrics_writer *w, const void *data)
@@ -202,7 +208,7 @@ static void answer_metrics(struct http_exchange *x, const struct http_request *r
 {
 	static metrics_collector *const collectors[] = {collect_work, collect_gossip, collect_drift,
 							collect_shares};
-	struct numbers n = {.share = share, .work = numbers_of(share)};
+	struct numbers n = {.share = share, .work = coord_share_numbers(share)};
 	bool open = http_request_accepts(r, SLICE("application"), SLICE("openmetrics-text")) >=
 		    http_request_accepts(r, SLICE("text"), SLICE("plain"));
 	struct buf body = {0};
@@ -215,26 +221,15 @@ static void answer_metrics(struct http_exchange *x, const struct http_request *r
 
 static void answer_ready(struct http_exchange *x, struct coord_share *share)
 {
-	const struct coord_numbers n = numbers_of(share);
-	bool stop = atomic_load(&share->stop), owns = n.joined && n.taking_over == 0;
-	bool ready = owns && !stop;
 	struct buf body = {0};
+	bool ready = coord_share_write_health(share, &body);
 
-	buf_printf(&body, "{\"status\":\"%s\",\"degraded\":[%s%s",
-		   stop   ? "draining"
-		   : owns ? "ready"
-			  : "degraded",
-		   n.joined ? "" : "\"kafka\"",
-		   n.taking_over == 0 ? ""
-		   : n.joined         ? "\"take_over\""
-				      : ",\"take_over\"");
-	drift_watch_degraded(share->drift, owns, &body);
-	buf_printf(&body, "],\"partitions\":%llu,\"taking_over\":%llu}\n",
-		   (unsigned long long)n.partitions, (unsigned long long)n.taking_over);
+	buf_add_text(&body, "\n");
 	answer(x, ready ? 200 : 503, "application/json", &body);
 }
 
-static const char nothing_else[] = "there is nothing but GET /healthz /readyz /metrics /v1/members";
+static const char nothing_else[] =
+	"there is nothing but GET / /healthz /readyz /metrics /v1/members /v1/stream";
 
 static void answer_members(struct http_exchange *x, struct coord_share *share)
 {
@@ -253,6 +248,46 @@ static void answer_members(struct http_exchange *x, struct coord_share *share)
 	answer(x, 200, "application/json", &body);
 }
 
+extern const struct web_site site_coordinator;
+
+static void answer_page(struct http_exchange *x, const struct http_request *r)
+{
+	const struct web_file *f = web_site_find(&site_coordinator, r);
+	struct buf fields = {0};
+
+	if (f == NULL) {
+		answer_problem(x, 404, nothing_else);
+		return;
+	}
+	struct http_answer a = web_site_answer(&site_coordinator, f, r, &fields);
+
+	if (buf_failed(&fields))
+		a = (struct http_answer){.status = 503};
+	http_exchange_answer(x, &a);
+	buf_release(&fields);
+}
+
+static void answer_stream(struct http_exchange *x)
+{
+	struct http_conn *c = http_exchange_data(x);
+	const struct http_answer head = {.status = 200,
+					 .media_type = "text/event-stream; charset=utf-8",
+					 .fields = SLICE("Cache-Control: no-store\r\n"
+							 "X-Accel-Buffering: no\r\n")};
+
+	if (http_exchange_is_head(x)) {
+		http_exchange_answer(x, &head);
+	} else if (world_viewers(c->front->world) >= WORLD_VIEWERS_MAX) {
+		answer_problem(x, 503, "too many watch already; at most 32 may at a time");
+	} else {
+		http_exchange_stream(x, &head);
+		c->stream = x;
+		uv_timer_stop(&c->idle);
+		if (!world_join(c->front->world, &c->viewer))
+			conn_close(c);
+	}
+}
+
 static void on_request(struct http_exchange *x, const struct http_request *r)
 {
 	struct http_conn *c = http_exchange_data(x);
@@ -269,8 +304,10 @@ static void on_request(struct http_exchange *x, const struct http_request *r)
 		answer_metrics(x, r, c->front->share);
 	} else if (slice_equal(r->path, SLICE("/v1/members"))) {
 		answer_members(x, c->front->share);
+	} else if (slice_equal(r->path, SLICE("/v1/stream"))) {
+		answer_stream(x);
 	} else {
-		answer_problem(x, 404, nothing_else);
+		answer_page(x, r);
 	}
 }
 
@@ -308,6 +345,7 @@ static void conn_close(struct http_conn *c)
 {
 	if (uv_is_closing((uv_handle_t *)&c->tcp))
 		return;
+	world_leave(c->front->world, &c->viewer);
 	uv_close((uv_handle_t *)&c->tcp, on_conn_closed);
 	uv_close((uv_handle_t *)&c->idle, on_conn_closed);
 }
@@ -414,13 +452,25 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *bytes)
 {
 	struct http_conn *c = stream->data;
 
-	if (n < 0 || uv_stream_get_write_queue_size(stream) > 0) {
+	if (n < 0 || (c->stream == NULL && uv_stream_get_write_queue_size(stream) > 0)) {
 		conn_close(c);
 		return;
 	}
 	http_server_feed(c->server, (struct slice){bytes->base, (size_t)n});
-	if (!http_server_is_receiving(c->server))
+	if (!http_server_is_receiving(c->server) && c->stream == NULL)
 		uv_timer_again(&c->idle);
+	conn_send(c);
+}
+
+static void send_to_viewer(struct world_viewer *v, struct slice events)
+{
+	struct http_conn *c = (struct http_conn *)((char *)v - offsetof(struct http_conn, viewer));
+
+	if (uv_stream_get_write_queue_size((uv_stream_t *)&c->tcp) > UNREAD_MAX) {
+		conn_close(c);
+		return;
+	}
+	http_exchange_write(c->stream, events);
 	conn_send(c);
 }
 
@@ -432,6 +482,7 @@ static void on_connection(uv_stream_t *listener, int status)
 	if (c == NULL)
 		return;
 	c->front = f;
+	c->viewer.send = send_to_viewer;
 	c->server = http_server_new(&ops, c);
 	uv_tcp_init(listener->loop, &c->tcp);
 	uv_timer_init(listener->loop, &c->idle);
@@ -508,6 +559,11 @@ struct http_front *http_front_open(uv_loop_t *loop, const char *address, struct 
 	if (f == NULL)
 		return NULL;
 	f->share = share;
+	f->world = world_new(loop, share);
+	if (f->world == NULL) {
+		free(f);
+		return NULL;
+	}
 	uv_tcp_init(loop, &f->tcp);
 	f->tcp.data = f;
 	r = address_of(address, &at) ? uv_tcp_bind(&f->tcp, (struct sockaddr *)&at, 0) : UV_EINVAL;
@@ -530,4 +586,5 @@ void http_front_close(struct http_front *f)
 	uv_close((uv_handle_t *)&f->tcp, on_listener_closed);
 	for (struct http_conn *c = f->conns; c != NULL; c = c->next)
 		conn_close(c);
+	world_close(f->world);
 }

@@ -1,4 +1,4 @@
-/* A coordinator's HTTP: /healthz, /readyz, /metrics. */
+/* A coordinator's HTTP: /healthz, /readyz, /metrics, /v1/members, and its dashboard with /v1/stream. */
 #pragma once
 
 #include <uv.h>

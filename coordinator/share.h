@@ -45,3 +45,8 @@ struct coord_share {
 	struct mailbox box; /* the loop's */
 	struct message ended;
 };
+
+/* From any thread. */
+struct coord_numbers coord_share_numbers(struct coord_share *s);
+/* Appends what /readyz says, a JSON object. True: it is ready. */
+bool coord_share_write_health(struct coord_share *s, struct buf *out);

@@ -111,7 +111,7 @@ static void on_timer(uv_timer_t *timer)
 	if (!has_global(control_catalogue(g->owner->control)))
 		return;
 	g->consumer = kafka_consumer_new(g->loop, &g->conf->kafka, g->conf->node,
-					 SHARE_GRANTS_TOPIC, &events, &error);
+					 SHARE_GRANTS_TOPIC, 0, &events, &error);
 	if (g->consumer != NULL)
 		uv_timer_stop(timer);
 	else

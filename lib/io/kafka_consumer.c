@@ -1,7 +1,7 @@
 /*
  * librdkafka fetches in threads of its own into a queue, which makes an eventfd readable when it ceases to be empty (as
  * kafka_producer.c has it); the loop takes some records a turn. How many partitions there are is asked in a thread, again
- * and again: more may be added, or the topic made. Each is read from its beginning.
+ * and again: more may be added, or the topic made. Each is read from its beginning, or from its tail.
  *
  *   open ──ask for partitions──▶ some are new: read them ──▶ … ──▶ ask again
  *   close: the question under way comes back, the client is destroyed in a thread, the handles are closed
@@ -26,6 +26,7 @@ enum {
 struct kafka_consumer {
 	uv_loop_t *loop;
 	const char *topic_name;
+	unsigned tail;
 	struct kafka_consumer_events events;
 	rd_kafka_t *client;
 	rd_kafka_topic_t *topic;
@@ -125,13 +126,15 @@ static void ask(uv_work_t *work)
 /* False: out of memory, or the client can't. */
 static bool read_partition(struct kafka_consumer *c)
 {
+	const int64_t from =
+		c->tail == 0 ? RD_KAFKA_OFFSET_BEGINNING : RD_KAFKA_OFFSET_TAIL((int64_t)c->tail);
 	bool *at_end = realloc(c->at_end, (size_t)(c->n + 1) * sizeof *at_end);
 
 	if (at_end == NULL)
 		return false;
 	c->at_end = at_end;
 	at_end[c->n] = false;
-	if (rd_kafka_consume_start_queue(c->topic, c->n, RD_KAFKA_OFFSET_BEGINNING, c->queue) != 0)
+	if (rd_kafka_consume_start_queue(c->topic, c->n, from, c->queue) != 0)
 		return false;
 	c->n++;
 	return true;
@@ -345,7 +348,7 @@ static void open_handles(struct kafka_consumer *c)
 }
 
 struct kafka_consumer *kafka_consumer_new(uv_loop_t *loop, const struct kafka_conf *conf,
-					  const char *client_id, const char *topic,
+					  const char *client_id, const char *topic, unsigned tail,
 					  const struct kafka_consumer_events *events,
 					  struct buf *ret_error)
 {
@@ -355,6 +358,7 @@ struct kafka_consumer *kafka_consumer_new(uv_loop_t *loop, const struct kafka_co
 		return NULL;
 	c->loop = loop;
 	c->topic_name = topic;
+	c->tail = tail;
 	c->events = *events;
 	c->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (c->fd >= 0 && open_client(c, conf, client_id, ret_error) &&

@@ -1,5 +1,6 @@
 /*
- * Reads all of a compacted topic on a loop, from its beginning and then on: every partition, in no group, and only what is committed.
+ * Reads a topic on a loop: every partition, in no group, and only what is committed; a compacted one from its beginning, of
+ * another no more than its end, and then on.
  * Nothing here waits for Kafka; records come some a turn of the loop. Where brokers are away, or there is no such topic yet, it
  * goes on trying.
  */
@@ -35,11 +36,12 @@ struct kafka_consumer_counters {
 };
 
 /*
- * `conf` and `topic` are borrowed until it is closed. No broker need be there. NULL: out of memory or descriptors, or librdkafka
+ * `conf` and `topic` are borrowed until it is closed. `tail`: of each partition it begins with so many offsets before its end;
+ * 0: with all. No broker need be there. NULL: out of memory or descriptors, or librdkafka
  * refuses the configuration; *ret_error says so, without secrets.
  */
 struct kafka_consumer *kafka_consumer_new(uv_loop_t *loop, const struct kafka_conf *conf,
-					  const char *client_id, const char *topic,
+					  const char *client_id, const char *topic, unsigned tail,
 					  const struct kafka_consumer_events *events,
 					  struct buf *ret_error);
 struct kafka_consumer_counters kafka_consumer_counters(const struct kafka_consumer *c);

@@ -12,7 +12,7 @@
 
 #include "io/kafka_consumer.h"
 
-enum { PARTITIONS = 3, RECORDS = 2000, PATIENCE_MS = 20000 };
+enum { PARTITIONS = 3, RECORDS = 2000, TAIL = 50, PATIENCE_MS = 20000 };
 
 static struct {
 	unsigned n, last[PARTITIONS], n_at_caught_up, caught_up, tombstones;
@@ -52,7 +52,7 @@ static void on_closed(void *data)
 	seen.closed = true;
 }
 
-static struct kafka_consumer *consumer(uv_loop_t *loop, const char *bootstrap)
+static struct kafka_consumer *consumer_of(uv_loop_t *loop, const char *bootstrap, unsigned tail)
 {
 	static struct kafka_conf conf;
 	const struct kafka_consumer_events events = {on_record, on_caught_up, &seen};
@@ -61,11 +61,17 @@ static struct kafka_consumer *consumer(uv_loop_t *loop, const char *bootstrap)
 	memset(&seen, 0, sizeof seen);
 	conf = (struct kafka_conf){.bootstrap = (char *)(uintptr_t)bootstrap};
 	uv_loop_init(loop);
-	struct kafka_consumer *c = kafka_consumer_new(loop, &conf, "test", "t", &events, &error);
+	struct kafka_consumer *c =
+		kafka_consumer_new(loop, &conf, "test", "t", tail, &events, &error);
 
 	cr_assert_not_null(c, "%.*s", (int)error.len, error.ptr);
 	buf_release(&error);
 	return c;
+}
+
+static struct kafka_consumer *consumer(uv_loop_t *loop, const char *bootstrap)
+{
+	return consumer_of(loop, bootstrap, 0);
 }
 
 static void run_until(uv_loop_t *loop, const unsigned *number, unsigned least)
@@ -165,6 +171,41 @@ Test(kafka_consumer, each_record_once_and_in_order)
 	cr_expect_eq(seen.caught_up, 1);
 	cr_expect_eq(kafka_consumer_counters(c).records, seen.n);
 	cr_expect(kafka_consumer_counters(c).caught_up);
+	close_consumer(&loop, c);
+	mock_close(&m);
+}
+
+Test(kafka_consumer, no_more_than_the_end)
+{
+	struct mock m = mock_open();
+	uv_loop_t loop;
+
+	produce_values(m.producer, 1, RECORDS);
+	struct kafka_consumer *c =
+		consumer_of(&loop, rd_kafka_mock_cluster_bootstraps(m.brokers), TAIL);
+
+	for (unsigned p = 0; p < PARTITIONS; p++)
+		seen.last[p] = RECORDS - TAIL;
+	run_until(&loop, &seen.caught_up, 1);
+	cr_expect_eq(seen.n_at_caught_up, PARTITIONS * TAIL);
+	produce_values(m.producer, RECORDS + 1, RECORDS + 10);
+	run_until(&loop, &seen.n, PARTITIONS * (TAIL + 10));
+	close_consumer(&loop, c);
+	mock_close(&m);
+}
+
+/* Fewer are there than are asked for. */
+Test(kafka_consumer, an_end_that_is_all)
+{
+	struct mock m = mock_open();
+	uv_loop_t loop;
+
+	produce_values(m.producer, 1, TAIL / 2);
+	struct kafka_consumer *c =
+		consumer_of(&loop, rd_kafka_mock_cluster_bootstraps(m.brokers), TAIL);
+
+	run_until(&loop, &seen.caught_up, 1);
+	cr_expect_eq(seen.n, PARTITIONS * (TAIL / 2));
 	close_consumer(&loop, c);
 	mock_close(&m);
 }
