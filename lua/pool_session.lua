@@ -1,7 +1,8 @@
 -- pool_session: a session keeps its endpoint, and gets a new id where it has another, or its own came back.
 --
--- A session's key, k:p{POOL}s and its name: how often it has moved, after which ticket it was bound, its endpoint, and where that
--- was in the definition. It expires `ttl` after it was used last.
+-- A session's key, k:p{POOL}s and its name: how often it has moved, the ticket with which it was used last, its endpoint, and where
+-- that was in the definition. It expires `ttl` after it was used last. An endpoint that has cooled since that ticket is left; and what
+-- is undone ends only a binding that nobody has been told of since.
 local sessions = {}
 local SESSION = '<I2dHBc0'
 
@@ -49,9 +50,7 @@ local function session_use(s, i, kept)
     s.id = id
   end
   s.at = i
-  if moved or was == '' then
-    s.bound = vars.seq
-  end
+  s.bound = vars.seq
   exclude(i, rule.exclusive == 1 and now + rule.ttl or 0)
   session_save(s)
   return moved, was == ''

@@ -335,8 +335,7 @@ static bool session_use(struct pool_policy *p, struct pool_session *s, size_t en
 		if (p->rule->exclusive && was != m && pool_endpoint_of(p, was) < p->n)
 			was->excluded_us = 0;
 	}
-	if (moved || was == NULL)
-		s->bound = p->seq;
+	s->bound = p->seq;
 	s->member = m;
 	m->excluded_us = p->rule->exclusive ? p->now_us + p->rule->session_ttl : 0;
 	s->lapses_ms = (p->now_us / 1000) + p->rule->session_ttl / 1000;

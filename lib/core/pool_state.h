@@ -57,7 +57,7 @@ struct pool_session {
 	struct pool_name name;
 	struct pool_member *member; /* NULL: none */
 	unsigned moves;
-	uint64_t bound; /* by this ticket; 0: it has to move */
+	uint64_t bound; /* the last ticket with which it was used; 0: it has to move */
 	uint64_t lapses_ms;
 };
 
