@@ -29,7 +29,7 @@ let last = null; // the stats before
 let seen = 0; // when the last came, by this clock
 let reasons = []; // [at, {reason: refused since the stats before}] of the last five minutes
 let config = -1;
-let since = new Map(); // problem: when it was seen first
+let since = new Map(); // problem: since when, in words
 let link = "wait";
 
 /* ---- what two events differ by ---- */
@@ -69,24 +69,25 @@ function policyRates(stats, seconds) {
 /* ---- sections ---- */
 
 const PARTS = {
-  redis: ["Redis can't be reached", "each policy's on_outage decides"],
-  durability: ["Durable writes are not confirmed", "policies that ask for them decide by on_outage"],
-  kafka: ["Kafka can't be reached", "usage is kept and sent later"],
-  regions: ["Agents disagree about the regions", "their configurations differ"],
-  clock: ["Clocks differ", "nothing is refilled while they do"],
+  redis: ["Redis can't be reached", "Each policy's on_outage decides"],
+  durability: ["Durable writes are not confirmed", "Policies that ask for them decide by on_outage"],
+  kafka: ["Kafka can't be reached", "Usage is kept and sent later"],
+  regions: ["Agents disagree about the regions", "Their configurations differ"],
+  clock: ["Clocks differ", "Nothing is refilled while they do"],
 };
 
 function problemText(part) {
   if (PARTS[part]) return PARTS[part];
-  if (part.startsWith("redis@")) return [`Redis of ${part.slice(6)} can't be reached`, "keys at home there are decided by on_outage"];
-  if (part.startsWith("share@")) return ["No grant for a global limit", "the region's floor is all there is"];
+  if (part.startsWith("redis@")) return [`Redis of ${part.slice(6)} can't be reached`, "Keys at home there are decided by on_outage"];
+  if (part.startsWith("share@")) return ["No grant for a global limit", "The region's floor is all there is"];
   return [part, ""];
 }
 
 function showStatus(stats) {
   const degraded = stats.health.degraded;
   const now = Date.now();
-  since = new Map(degraded.map((part) => [part, (stats.since && stats.since[part]) || since.get(part) || now]));
+  const begun = last ? `since ${when(now)}` : `since before ${when(now)}, when this page was opened`;
+  since = new Map(degraded.map((part) => [part, since.get(part) || begun]));
   const draining = stats.health.status === "draining";
   const state = draining || degraded.length > 0 ? "bad" : "good";
   $("status").dataset.state = state;
@@ -96,12 +97,12 @@ function showStatus(stats) {
   else say($("status-title"), degraded.length === 1 ? problemText(degraded[0])[0] : `${degraded.length} things are wrong`);
   say($("status-why"), degraded.length === 0
     ? "Redis answers, clocks agree, every policy is decided as it says."
-    : degraded.length === 1 ? `Since ${when(since.get(degraded[0]))}: ${problemText(degraded[0])[1]}.` : "");
+    : degraded.length === 1 ? `${problemText(degraded[0])[1]}, ${since.get(degraded[0])}.` : "");
   $("status-why").hidden = degraded.length > 1;
   $("problems").hidden = degraded.length < 2;
   list($("problems"), degraded.length < 2 ? [] : degraded, (part) => part, () => make("li"), (node, part) => {
     const [what, then] = problemText(part);
-    say(node, `${what} since ${when(since.get(part))}: ${then}.`);
+    say(node, `${what}: ${then}, ${since.get(part)}.`);
   });
   facts($("facts"), [
     ["Running for", duration(stats.at - stats.started)],
@@ -188,10 +189,10 @@ function showSystem(stats) {
   ]);
 }
 
-const topBefore = { refused: new Map(), hot: new Map() };
+const topBefore = { refused: new Map(), asked: new Map() };
 
 function showTop(top) {
-  for (const [name, table] of [["refused", $("top-refused")], ["hot", $("top-hot")]]) {
+  for (const [name, table] of [["refused", $("top-refused")], ["asked", $("top-hot")]]) {
     const before = topBefore[name];
     const now = new Map();
     const items = top[name].map((one) => {
@@ -202,7 +203,7 @@ function showTop(top) {
     });
     topBefore[name] = now;
     rows(table, items, (one) => one.id, (one) => [
-      one.key, one.policy, { num: count(one.count) }, { num: rate(one.now) },
+      { code: one.key }, one.policy, { num: count(one.count) }, { num: rate(one.now) },
       { actions: [["Override", "override", `Override for ${one.key}`]] },
     ], (_, one) => editOverride({ policy: one.policy, key: one.key }));
   }

@@ -4,6 +4,7 @@
 import { make } from "./parts.js";
 
 const POINTS = 300;
+const FIRST_SPAN = 60; // seconds that are shown before there are as many
 const charts = new Set();
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
@@ -13,8 +14,8 @@ function axes(format) {
   const text = { stroke: colour("muted"), font: "12px system-ui, sans-serif" };
   return [
     { ...text, grid: { show: false }, ticks: { ...line, size: 4 }, size: 28, space: 80,
-      values: (u, at) => at.map((s) => new Date(s * 1000).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" })),
-      incrs: [60, 120, 300] },
+      values: (u, at) => at.map((s) => new Date(s * 1000).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" })),
+      incrs: [15, 30, 60, 120, 300] },
     { ...text, grid: line, ticks: { show: false }, size: 52, splits: undefined,
       values: (u, at) => at.map((n) => (n === null ? "" : format(n))) },
   ];
@@ -31,6 +32,7 @@ export class Chart {
     this.format = format;
     this.data = [new Array(POINTS), ...series.map(() => new Array(POINTS).fill(null))];
     this.plot = null;
+    this.first = 0;
     this.values = series.map((one) => {
       const value = make("b", {}, "–");
       legend.append(make("li", { "data-series": one.name, class: one.dash ? "dashed" : "" }, make("i"), one.label, " ", value));
@@ -43,6 +45,7 @@ export class Chart {
   add(atMs, values) {
     const at = Math.round(atMs / 1000);
     const [times] = this.data;
+    if (this.first === 0) this.first = at;
     if (times[POINTS - 1] === undefined) for (let i = 0; i < POINTS; i++) times[i] = at - POINTS + i;
     const last = times[POINTS - 1];
     const steps = Math.min(POINTS, Math.max(0, at - last));
@@ -73,7 +76,7 @@ export class Chart {
       padding: [8, 8, 0, 0],
       legend: { show: false },
       cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false } },
-      scales: { x: { time: true }, y: { range: (u, min, max) => [0, max > 0 ? max * 1.12 : 1] } },
+      scales: { x: { time: true, range: (u, min, max) => [Math.max(min, Math.min(this.first, max - FIRST_SPAN)), max] }, y: { range: (u, min, max) => [0, max > 0 ? max * 1.12 : 1] } },
       axes: axes(this.format),
       series: [{}, ...this.series.map((one) => ({
         label: one.label,

@@ -58,10 +58,11 @@ export function rows(table, items, key, cells, press) {
     cells(item).forEach((cell, i) => {
       let node = row.cells[i];
       if (!node) {
-        node = i === 0 ? make("th", { scope: "row" }) : make("td", { "data-head": heads[i].textContent });
+        node = i === 0 ? make("th", { scope: "row" }) : make("td");
         row.append(node);
       }
       fill(node, cell, row, press);
+      node.classList.toggle("lesser", heads[i].classList.contains("lesser"));
     });
   });
 }

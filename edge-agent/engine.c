@@ -254,6 +254,12 @@ bool usage_get(const struct engine *e, struct slice policy, struct slice key,
 	return usage_find(e->usage, policy, key, ret_counts);
 }
 
+const struct top_keys *usage_get_top(const struct engine *e)
+{
+	leases_count_all(e->leases);
+	return usage_top(e->usage, (int64_t)(region_now_us(e->own->region) / 1000));
+}
+
 void engine_report_usage(struct engine *e)
 {
 	leases_count_all(e->leases);

@@ -44,7 +44,7 @@ static void serve_start(struct http_call *c, const struct http_request *r)
 		"PUT  /v1/pools/{pool}/endpoints    PATCH /v1/pools/{pool}/endpoints/{id}\n"
 		"GET  /v1/changes\n"
 		"GET  /v1/members /v1/usage?policy=P&key=K /v1/home?key=K\n"
-		"GET  /v1/stream\n"
+		"GET  /v1/top?policy=P&limit=N /v1/stream\n"
 		"GET  /healthz /readyz /metrics\n";
 
 	if (http_request_accepts(r, SLICE("text"), SLICE("html")) >=
@@ -99,6 +99,7 @@ static const struct route routes[] = {
 	{METHOD_GET, PATH("/v1/changes"), ADMIN, handle_changes},
 	{METHOD_GET, PATH("/v1/members"), ANY_TOKEN, handle_members},
 	{METHOD_GET, PATH("/v1/usage"), ANY_TOKEN, handle_usage},
+	{METHOD_GET, PATH("/v1/top"), ADMIN, handle_top},
 	{METHOD_GET, PATH("/v1/home"), ANY_TOKEN, handle_home},
 	{METHOD_GET, PATH("/healthz"), OPEN, serve_health},
 	{METHOD_GET, PATH("/readyz"), OPEN, handle_ready},

@@ -1,5 +1,5 @@
 /*
- * What all loops add up to, over HTTP: readiness, metrics, the usage of a key. Each call sends a tour (tour.h) through the
+ * What all loops add up to, over HTTP: readiness, metrics, the usage of a key, the keys that are asked for most. Each call sends a tour (tour.h) through the
  * loops and is answered when it is back, unless its caller has gone.
  */
 #include <stdlib.h>
@@ -12,6 +12,7 @@
 #include "http_call.h"
 #include "ops.h"
 #include "ops_pools.h"
+#include "top_json.h"
 #include "tour.h"
 #include "usage.h"
 
@@ -27,7 +28,19 @@ struct totals_errand {
 
 static void visit_totals(struct tour *t, struct agent *a)
 {
-	ops_add(a, &((struct totals_errand *)t)->totals);
+	struct totals_errand *e = (struct totals_errand *)t;
+
+	ops_add(a, &e->totals);
+	if (e->totals.top != NULL && a->engine != NULL)
+		top_keys_merge(e->totals.top, usage_get_top(a->engine));
+}
+
+static void errand_free(struct totals_errand *e)
+{
+	free(e->totals.policies);
+	free(e->totals.pools);
+	top_keys_free(e->totals.top);
+	free(e);
 }
 
 static void on_totals(struct tour *t)
@@ -37,9 +50,7 @@ static void on_totals(struct tour *t)
 
 	if (c != NULL)
 		e->answer(c, e);
-	free(e->totals.policies);
-	free(e->totals.pools);
-	free(e);
+	errand_free(e);
 }
 
 static void answer_no_memory(struct http_call *c)
@@ -93,10 +104,10 @@ void handle_metrics(struct http_call *c, const struct http_request *r)
 		e->answer = answer_metrics;
 		e->totals.policies = calloc(1, sizeof *e->totals.policies);
 		e->totals.pools = calloc(1, sizeof *e->totals.pools);
-		if (e->totals.policies == NULL || e->totals.pools == NULL) {
-			free(e->totals.policies);
-			free(e->totals.pools);
-			free(e);
+		e->totals.top = top_keys_new();
+		if (e->totals.policies == NULL || e->totals.pools == NULL ||
+		    e->totals.top == NULL) {
+			errand_free(e);
 			e = NULL;
 		}
 	}
@@ -198,4 +209,79 @@ void handle_usage(struct http_call *c, const struct http_request *r)
 		return;
 	}
 	usage_begin(c, p[0].value, p[1].value);
+}
+
+/* ---- the first keys ---- */
+
+struct top_errand {
+	struct tour tour; /* first */
+	struct call_errand errand;
+	struct top_keys *top;
+	unsigned most;
+	struct slice policy; /* in `bytes`; empty: all */
+	char bytes[];
+};
+
+static void visit_top(struct tour *t, struct agent *a)
+{
+	if (a->engine != NULL)
+		top_keys_merge(((struct top_errand *)t)->top, usage_get_top(a->engine));
+}
+
+static void on_top(struct tour *t)
+{
+	struct top_errand *e = (struct top_errand *)t;
+	struct http_call *c = call_errand_end(&e->errand);
+
+	if (c != NULL) {
+		struct buf *out = call_body(c);
+
+		buf_add_text(out, "{");
+		top_json_write(e->top, e->policy, e->most, out);
+		buf_add_text(out, "}\n");
+		call_answer(c, 200, "application/json");
+	}
+	top_keys_free(e->top);
+	free(e);
+}
+
+static struct top_errand *top_errand_new(struct slice policy, unsigned most)
+{
+	struct top_errand *e = calloc(1, sizeof *e + policy.len);
+
+	if (e == NULL)
+		return NULL;
+	e->top = top_keys_new();
+	if (e->top == NULL) {
+		free(e);
+		return NULL;
+	}
+	if (policy.len > 0)
+		memcpy(e->bytes, policy.ptr, policy.len);
+	e->policy = (struct slice){e->bytes, policy.len};
+	e->most = most;
+	return e;
+}
+
+void handle_top(struct http_call *c, const struct http_request *r)
+{
+	struct call_parameter p[] = {{.name = "policy"}, {.name = "limit"}};
+	uint64_t most = 10;
+
+	if (!call_query(c, r->query, p, 2) ||
+	    (p[1].given && !call_integer(c, "limit", p[1].value, 1, TOP_LISTED_MAX, &most)))
+		return;
+	if (p[0].given &&
+	    catalogue_policy(control_catalogue(call_agent(c)->control), p[0].value) == NULL) {
+		call_no_policy(c, p[0].value);
+		return;
+	}
+	struct top_errand *e = top_errand_new(p[0].value, (unsigned)most);
+
+	if (e == NULL) {
+		answer_no_memory(c);
+		return;
+	}
+	call_errand_begin(&e->errand, c);
+	tour_start(&e->tour, call_agent(c), visit_top, on_top);
 }

@@ -143,4 +143,4 @@ http_handler front_pool_next, front_pool_report, front_pool_show, front_pool_lis
 http_handler handle_put_pool, handle_delete_pool, handle_put_endpoints, handle_patch_endpoint;
 http_handler handle_policies, handle_put_policy, handle_delete_policy, handle_overrides,
 	handle_put_override, handle_delete_override, handle_changes, handle_members, handle_usage,
-	handle_home, handle_ready, handle_metrics, handle_pages, handle_stream;
+	handle_home, handle_ready, handle_metrics, handle_pages, handle_stream, handle_top;

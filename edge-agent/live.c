@@ -34,6 +34,7 @@ struct round {
 	struct live *live;
 	struct live_numbers numbers;
 	struct buf text;
+	struct buf secret; /* more, for those who may see keys */
 };
 
 static uint64_t add(atomic_uint_least64_t *counter)
@@ -47,12 +48,15 @@ static void round_free(struct round *r)
 {
 	live_numbers_release(&r->numbers);
 	buf_release(&r->text);
+	buf_release(&r->secret);
 	free(r);
 }
 
 static void give(struct live *l, struct live_viewer *v, const struct round *r)
 {
 	if (conn_out_bytes(v->conn) == 0 && http_exchange_write(v->exchange, buf_slice(&r->text))) {
+		if (v->is_admin)
+			http_exchange_write(v->exchange, buf_slice(&r->secret));
 		v->skipped = 0;
 		return;
 	}
@@ -96,10 +100,11 @@ static void on_gathered(struct tour *t)
 		live_text_pools(l->pools, &r->text);
 	if (l->greets || l->rounds % MEMBERS_EVERY == 0)
 		live_text_members(l->owner, &r->text);
+	live_text_top(&r->numbers, &r->secret);
 	l->greets = false;
 	l->rounds++;
 	add(&l->events);
-	if (buf_failed(&r->text))
+	if (buf_failed(&r->text) || buf_failed(&r->secret))
 		on_given(t);
 	else
 		tour_start(&r->tour, l->owner, visit_viewers, on_given);

@@ -7,25 +7,37 @@
 #include "io/buf_json.h"
 #include "io/clock.h"
 #include "members.h"
+#include "top_json.h"
+#include "usage.h"
 
-enum { POLICIES_TOLD = 200 }; /* those beyond are summed up as `(other)` */
+enum {
+	POLICIES_TOLD = 200, /* those beyond are summed up as `(other)` */
+	TOP_TOLD = 10,
+};
 
 typedef unsigned long long number;
 
 bool live_numbers_init(struct live_numbers *n)
 {
 	n->totals.policies = calloc(1, sizeof *n->totals.policies);
-	return n->totals.policies != NULL;
+	n->top = top_keys_new();
+	if (n->totals.policies != NULL && n->top != NULL)
+		return true;
+	live_numbers_release(n);
+	return false;
 }
 
 void live_numbers_release(struct live_numbers *n)
 {
 	free(n->totals.policies);
+	top_keys_free(n->top);
 }
 
 void live_numbers_add(struct live_numbers *n, struct agent *a)
 {
 	ops_add(a, &n->totals);
+	if (a->engine != NULL)
+		top_keys_merge(n->top, usage_get_top(a->engine));
 }
 
 /* ---- policies ---- */
@@ -191,7 +203,14 @@ void live_text_stats(const struct live_numbers *n, const struct agent *owner, st
 	buf_add_text(out, "}\n\n");
 }
 
-/* ---- pools, members ---- */
+/* ---- keys, pools, members ---- */
+
+void live_text_top(const struct live_numbers *n, struct buf *out)
+{
+	buf_printf(out, "event: top\ndata: {\"at\":%llu,", (number)(clock_read().wall_us / 1000));
+	top_json_write(n->top, (struct slice){NULL, 0}, TOP_TOLD, out);
+	buf_add_text(out, "}\n\n");
+}
 
 void live_text_pools(struct live_pools *pools, struct buf *out)
 {

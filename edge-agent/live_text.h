@@ -5,11 +5,13 @@
 #include "core/buf.h"
 #include "live_pools.h"
 #include "ops.h"
+#include "top_keys.h"
 
 /* All zeros: nothing was added. */
 struct live_numbers {
 	struct ops_totals totals; /* with its policies */
-	uint64_t config;          /* grows with each change of policies, overrides and pools */
+	struct top_keys *top;
+	uint64_t config; /* grows with each change of policies, overrides and pools */
 	unsigned viewers;
 };
 
@@ -21,5 +23,7 @@ void live_numbers_add(struct live_numbers *n, struct agent *a);
 
 /* The events, each whole. On the owner's loop. */
 void live_text_stats(const struct live_numbers *n, const struct agent *owner, struct buf *out);
+/* For those only who may see keys. */
+void live_text_top(const struct live_numbers *n, struct buf *out);
 void live_text_pools(struct live_pools *pools, struct buf *out);
 void live_text_members(const struct agent *owner, struct buf *out);

@@ -85,6 +85,7 @@ struct ops_site {
 };
 
 struct ops_pools; /* ops_pools.h */
+struct top_keys;
 
 /* What the loops add up to. All zeros at first. */
 struct ops_totals {
@@ -121,6 +122,7 @@ struct ops_totals {
 	struct live_counters live;     /* of all loops together */
 	struct ops_policies *policies; /* NULL: they are not asked for */
 	struct ops_pools *pools;       /* likewise */
+	struct top_keys *top;          /* likewise; whoever asks for it adds it up */
 };
 
 /* Adds the numbers of one loop. On that loop. */

@@ -11,6 +11,7 @@
 #include "io/tls_metrics.h"
 #include "ops.h"
 #include "ops_pools.h"
+#include "top_metrics.h"
 
 /* ---- policies ---- */
 
@@ -131,6 +132,14 @@ static void collect_pools(struct metrics_writer *w, const void *totals)
 
 	if (t->pools != NULL)
 		ops_pools_write(w, t->pools);
+}
+
+static void collect_top(struct metrics_writer *w, const void *totals)
+{
+	const struct ops_totals *t = totals;
+
+	if (t->top != NULL)
+		top_metrics_write(w, t->top);
 }
 
 static void collect_policies(struct metrics_writer *w, const void *totals)
@@ -588,7 +597,7 @@ void ops_metrics(const struct ops_totals *t, struct buf *out, bool openmetrics)
 		collect_home,   collect_kafka,    collect_shares,  collect_clock,
 		collect_gossip, collect_latency,  collect_process, collect_connections,
 		collect_pools,  collect_traces,   collect_live,    collect_tls,
-		collect_quotas,
+		collect_quotas, collect_top,
 	};
 
 	metrics_write(out, openmetrics, collectors, sizeof collectors / sizeof collectors[0], t);

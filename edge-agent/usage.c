@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "core/hash.h"
+#include "top_keys.h"
 #include "usage_feed.h"
 
 enum {
@@ -46,6 +47,7 @@ struct usage_addition {
 struct usage {
 	size_t n_buckets; /* a power of two */
 	struct usage_entry *entries;
+	struct top_keys *top;
 	struct usage_feed *feed;  /* NULL: nobody is told */
 	struct usage_mark *marks; /* a ring of USAGE_MARKS */
 	uint32_t first_mark, n_marks;
@@ -118,9 +120,9 @@ struct usage *usage_new(size_t keys_max, struct usage_feed *feed)
 	u->entries = calloc(u->n_buckets * WAYS, sizeof *u->entries);
 	if (feed != NULL)
 		u->marks = calloc(USAGE_MARKS, sizeof *u->marks);
-	if (u->entries == NULL || (feed != NULL && u->marks == NULL)) {
-		free(u->entries);
-		free(u);
+	u->top = top_keys_new();
+	if (u->entries == NULL || u->top == NULL || (feed != NULL && u->marks == NULL)) {
+		usage_free(u);
 		return NULL;
 	}
 	u->feed = feed;
@@ -131,11 +133,13 @@ void usage_free(struct usage *u)
 {
 	if (u == NULL)
 		return;
-	usage_report(u);
-	for (size_t i = 0; i < u->n_buckets * WAYS; i++)
+	if (u->feed != NULL)
+		usage_report(u);
+	for (size_t i = 0; u->entries != NULL && i < u->n_buckets * WAYS; i++)
 		free(u->entries[i].name);
 	free(u->entries);
 	free(u->marks);
+	top_keys_free(u->top);
 	free(u);
 }
 
@@ -196,6 +200,7 @@ static void count(struct usage *u, uint64_t hash, struct slice policy, struct sl
 					    .waited = outcome == USAGE_ADMITTED_LATE ? cost : 0};
 	struct usage_entry *e = find(u, hash, policy, key);
 
+	top_keys_add(u->top, policy, key, outcome == USAGE_REFUSED, cost, now_ms);
 	if (e == NULL)
 		e = place_for(u, hash, policy, key, now_ms);
 	if (e == NULL) {
@@ -272,6 +277,13 @@ bool usage_find(struct usage *u, struct slice policy, struct slice key,
 		return false;
 	*ret_counts = e->counts;
 	return true;
+}
+
+const struct top_keys *usage_top(struct usage *u, int64_t now_ms)
+{
+	count_waiting(u);
+	top_keys_age(u->top, now_ms);
+	return u->top;
 }
 
 void usage_report(struct usage *u)

@@ -21,6 +21,7 @@ struct usage_counts {
 };
 
 struct engine;
+struct top_keys;
 struct usage;
 struct usage_feed;
 
@@ -33,11 +34,15 @@ void usage_free(struct usage *u);
 /* Without memory the key is not counted here; the feed is told all the same. */
 void usage_add(struct usage *u, struct slice policy, struct slice key, enum usage_outcome outcome,
 	       uint64_t cost, int64_t now_ms);
+/* The keys that ask for most, and of which most is refused, of all that was counted; borrowed. */
+const struct top_keys *usage_top(struct usage *u, int64_t now_ms);
 /* Tells the feed all that was counted. */
 void usage_report(struct usage *u);
 bool usage_find(struct usage *u, struct slice policy, struct slice key,
 		struct usage_counts *ret_counts);
 
+/* As usage_top(), of the engine. */
+const struct top_keys *usage_get_top(const struct engine *e);
 /* As usage_find(), in the engine's table. */
 bool usage_get(const struct engine *e, struct slice policy, struct slice key,
 	       struct usage_counts *ret_counts);

@@ -44,5 +44,5 @@ const struct command *command_at(size_t i);
 const struct command *command_find(const char *name); /* NULL: there is none of that name */
 
 extern const struct command command_take, command_peek, command_wait, command_watch,
-	command_policies, command_override, command_usage, command_members, command_home,
-	command_plan, command_doctor, command_config, command_pool;
+	command_policies, command_override, command_usage, command_top, command_members,
+	command_home, command_plan, command_doctor, command_config, command_pool;

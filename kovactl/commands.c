@@ -3,9 +3,9 @@
 #include <string.h>
 
 static const struct command *const commands[] = {
-	&command_take,     &command_peek,   &command_wait,   &command_watch, &command_policies,
-	&command_override, &command_pool,   &command_usage,  &command_plan,  &command_home,
-	&command_members,  &command_config, &command_doctor,
+	&command_take,     &command_peek,     &command_wait,   &command_watch,  &command_top,
+	&command_policies, &command_override, &command_pool,   &command_usage,  &command_plan,
+	&command_home,     &command_members,  &command_config, &command_doctor,
 };
 enum { COMMANDS_N = sizeof commands / sizeof commands[0] };
 

@@ -43,7 +43,7 @@ _kovactl_words() {
 
 _kovactl() {
 	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} words=() rest='' list=''
-	local commands='take peek wait watch policies override pool usage plan home members config doctor'
+	local commands='take peek wait watch top policies override pool usage plan home members config doctor'
 	local common='--agent --token-file --tls --ca --cert --key --json --help'
 	local valued='--agent --token-file --ca --cert --key --cost --wait --id --timeout --every --count --limit --per --burst --weight --until --for --name --target --session --tier --status --retry-after --definition'
 
@@ -74,6 +74,7 @@ _kovactl() {
 		take) list="--cost --and --wait --id --receipt $common" ;;
 		wait) list="--timeout --cost -- $common" ;;
 		watch) list="--every --count $common" ;;
+		top) list="--limit --every --count $common" ;;
 		policies) list="--names $common" ;;
 		config) list="--limit --force $common" ;;
 		override) list="--limit --per --burst --weight --unlimited --banned --prefix --until --for $common" ;;
@@ -84,7 +85,7 @@ _kovactl() {
 	else
 		case ${words[0]-}:${#words[@]}:${words[1]-} in
 		:*) list="$commands help" ;;
-		take:1:* | peek:1:* | wait:1:* | watch:1:* | usage:1:*) list=$(_kovactl_policies) ;;
+		take:1:* | peek:1:* | wait:1:* | watch:1:* | top:1:* | usage:1:*) list=$(_kovactl_policies) ;;
 		policies:1:*) list='list show put delete' ;;
 		policies:2:show | policies:*:delete) list=$(_kovactl_policies) ;;
 		policies:2:put | config:2:check)

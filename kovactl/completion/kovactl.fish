@@ -35,6 +35,7 @@ complete -c kovactl -n '__kovactl_words 1' -a take -d 'Take from a limit, now or
 complete -c kovactl -n '__kovactl_words 1' -a peek -d 'Show what a take would be answered'
 complete -c kovactl -n '__kovactl_words 1' -a wait -d 'Wait for a limit, then run a command'
 complete -c kovactl -n '__kovactl_words 1' -a watch -d 'Watch what is left of a limit'
+complete -c kovactl -n '__kovactl_words 1' -a top -d 'The keys that ask for most, and those most refused'
 complete -c kovactl -n '__kovactl_words 1' -a policies -d 'List, show, put or delete policies'
 complete -c kovactl -n '__kovactl_words 1' -a override -d 'Other limits for single keys'
 complete -c kovactl -n '__kovactl_words 1' -a usage -d 'How much of a key was admitted and refused'
@@ -45,7 +46,7 @@ complete -c kovactl -n '__kovactl_words 1' -a members -d 'The agents and coordin
 complete -c kovactl -n '__kovactl_words 1' -a config -d 'Check a file; show what is in force and what changed'
 complete -c kovactl -n '__kovactl_words 1' -a doctor -d 'Check the agent and say what to do'
 
-complete -c kovactl -n '__kovactl_words 2 take peek wait watch usage' -a '(__kovactl_policies)' -d policy
+complete -c kovactl -n '__kovactl_words 2 take peek wait watch top usage' -a '(__kovactl_policies)' -d policy
 complete -c kovactl -n '__kovactl_words 2 policies' -a 'list show put delete'
 complete -c kovactl -n '__kovactl_action policies show delete' -a '(__kovactl_policies)' -d policy
 complete -c kovactl -n '__kovactl_action policies put' -F
@@ -64,6 +65,9 @@ complete -c kovactl -n '__kovactl_command take' -l receipt -d 'Print a receipt'
 complete -c kovactl -n '__kovactl_command wait' -l timeout -x -d 'Give up after so long'
 complete -c kovactl -n '__kovactl_command watch' -l every -x -d 'How often to look'
 complete -c kovactl -n '__kovactl_command watch' -l count -x -d 'Stop after so many looks'
+complete -c kovactl -n '__kovactl_command top' -l every -x -d 'How often to look'
+complete -c kovactl -n '__kovactl_command top' -l count -x -d 'Stop after so many looks'
+complete -c kovactl -n '__kovactl_command top' -l limit -x -d 'So many keys'
 complete -c kovactl -n '__kovactl_words 2 pool' -a 'list show watch next report enable disable drain import'
 complete -c kovactl -n '__kovactl_action pool import' -F
 complete -c kovactl -n '__kovactl_command pool' -l target -x -d 'What the request is for'
