@@ -250,7 +250,7 @@ function onState(state, detail) {
   const texts = { live: "Live", quiet: "No data for 5 s", lost: "Reconnecting", locked: "Token needed" };
   say($("link"), texts[state]);
   document.body.classList.toggle("stale", state !== "live");
-  if (state === "live" || !changed) return;
+  if (state === "live" || (!changed && state !== "locked")) return; // each token that is refused is asked for again
   $("status").dataset.state = state === "locked" ? "warn" : "bad";
   if (state === "locked") {
     say($("status-title"), "A token is needed");

@@ -51,6 +51,9 @@ packages_to_test() {
 	echo libcriterion-dev python3 python3-venv redis-server redis-tools tzdata curl nginx haproxy openssl procps
 	echo mandoc man=man-db
 	echo node=nodejs npm=npm go=golang-go
+	case $(distribution) in
+	bookworm | trixie) echo chromium=chromium ;; # Ubuntu has it as a snap only: the dashboard's test is skipped there
+	esac
 	echo mvn=maven java=default-jre-headless python3-jsonschema # a real Kafka: scripts/kafka
 	echo prometheus python3-yaml kcat jq                      # what is in deploy/, docs/consumers.md
 }

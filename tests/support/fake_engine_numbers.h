@@ -1,10 +1,10 @@
 /* What an engine that decides nothing says of itself. */
 #pragma once
 
-#include "top_keys.h"
-#include "usage.h"
 #include "engine_life.h"
 #include "pool_service.h"
+#include "top_keys.h"
+#include "usage.h"
 
 void engine_report_usage(struct engine *e)
 {

@@ -262,6 +262,17 @@ class WithAgent(Kovactl):
         out, _ = self.kovactl("wait", "slow", "k", "--", "sh", "-c", "grep SigIgn /proc/self/status")
         self.assertEqual(int(out.split()[1], 16) >> (signal.SIGPIPE - 1) & 1, 0)
 
+    def test_top(self):
+        for _ in range(3):
+            self.agent.call("KOVA.TAKE", "slow", "top-key", "COST", "5")
+        out, _ = self.kovactl("top", "slow", "--json")
+        keys = {one["key"]: one["count"] for one in json.loads(out)["asked"]}
+        self.assertEqual(keys["top-key"], 15)
+        out, _ = self.kovactl("top", "slow", "--limit", "100")
+        self.assertIn("Asked for most", out)
+        self.assertIn("top-key", out)
+        self.kovactl("top", "slow", "--limit", "101", expect=USAGE)
+
     def test_watch(self):
         out, _ = self.kovactl("watch", "slow", "k", "--every", "50ms", "--count", "3")
         self.assertEqual(len(out.splitlines()), 3)

@@ -84,6 +84,29 @@ class Stream(harness.Case):
         policy = second["policies"][0]
         self.assertEqual((policy["policy"], policy["allowed"], policy["refused"]), ("p", 5, 3))
 
+    def test_the_keys_that_are_refused_most(self):
+        """Merged over the loops, named to who may see keys, and without names in metrics."""
+        agent = self.start_agent({"policies": [POLICY, HOT], "threads": 4})
+        viewer = self.watch(agent)
+        viewer.head()
+        connections = [agent.resp() for _ in range(8)]
+        for i, connection in enumerate(connections):
+            for _ in range(20):
+                connection.call("KOVA.TAKE", "p", "greedy")
+            connection.call("KOVA.TAKE", "q", f"key-{i}", "COST", 101)
+            connection.close()
+        top = agent.http("GET", "/v1/top?policy=p").json()
+        self.assertEqual(top["refused"], [{"policy": "p", "key": "greedy", "count": 155, "error": 0}])
+        self.assertEqual(top["asked"], [{"policy": "p", "key": "greedy", "count": 160, "error": 0}])
+        every = agent.http("GET", "/v1/top?limit=3").json()["refused"]
+        self.assertEqual([(one["policy"], one["count"]) for one in every], [("p", 155), ("q", 101), ("q", 101)])
+        harness.wait_for(lambda: viewer.next("top")["refused"][:1] == top["refused"], "the page to show it")
+        metrics = agent.http("GET", "/metrics").body.decode()
+        self.assertIn('kova_top_refused{policy="p",rank="1"} 155', metrics)
+        self.assertNotIn("greedy", metrics)
+        self.assertEqual(agent.http("GET", "/v1/top?policy=none").status, 404)
+        self.assertEqual(agent.http("GET", "/v1/top?limit=101").status, 400)
+
     def test_a_change_of_the_configuration_is_news(self):
         agent = self.start_agent({"policies": [POLICY]})
         viewer = self.watch(agent)
@@ -112,6 +135,10 @@ class Stream(harness.Case):
             viewer = self.watch(agent, token=token)
             self.assertEqual(viewer.head()[0], 200)
             viewer.next("stats")
+            names = [viewer.event()[0] for _ in range(6)]
+            self.assertEqual("top" in names, token == "boss-token", "keys are for administrators")
+        worker = {"Authorization": "Bearer worker-token"}
+        self.assertEqual(agent.http("GET", "/v1/top", headers=worker).status, 403)
         self.assertEqual(agent.http("GET", "/").status, 200, "the page itself is no secret")
 
     def test_viewers_are_bounded_and_leave(self):
