@@ -48,6 +48,7 @@ static void update_reading(struct conn *c);
 
 static void mark_dirty(struct conn *c)
 {
+	c->lean = false;
 	if (c->state != CONN_CLOSING)
 		conn_pool_mark(c->pool, c);
 }
@@ -78,6 +79,11 @@ struct buf *conn_out(struct conn *c)
 {
 	mark_dirty(c);
 	return &c->out;
+}
+
+struct buf *conn_scratch(const struct conn *c, unsigned which)
+{
+	return &c->pool->scratch[which];
 }
 
 void conn_request_begins(struct conn *c)
@@ -214,6 +220,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 	} else if (n > 0) {
 		c->pool->counters.bytes_in += (uint64_t)n;
 		c->last_active_ms = uv_now(c->pool->loop);
+		c->lean = false;
 		if (c->tls != NULL)
 			conn_tls_take(c, (struct slice){buf->base, (size_t)n});
 		else
@@ -420,6 +427,10 @@ static void on_deadline(struct conn *c)
 
 static void release_idle_memory(struct conn *c)
 {
+	if (c->lean)
+		return;
+	if (c->ops->on_idle != NULL && c->served)
+		c->ops->on_idle(c);
 	if (c->in.len == 0)
 		buf_release(&c->in);
 	if (c->out.len == 0 && !c->out.failed)
@@ -428,6 +439,7 @@ static void release_idle_memory(struct conn *c)
 		buf_release(&c->in_write);
 	if (c->tls != NULL)
 		conn_tls_shrink(c->tls);
+	c->lean = !c->writing;
 }
 
 void conn_sweep(struct conn *c)

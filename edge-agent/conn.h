@@ -31,6 +31,7 @@ enum {
 	CONN_LINGER_MS = 1000,         /* a finished connection waits as long for its peer's end */
 	CONN_SWEEP_MS = 500,           /* granularity of all time-outs here */
 	CONN_ADDRESS_MAX = 160,
+	CONN_SCRATCH = 3,
 };
 
 /* A protocol. All members must be set unless they say NULL. */
@@ -62,6 +63,8 @@ struct front_ops {
 	 * NULL: nothing is to be said.
 	 */
 	void (*on_finish)(struct conn *c);
+	/* Nothing has come or gone for a while: memory that is not in use may be freed. NULL: there is none. */
+	void (*on_idle)(struct conn *c);
 	/* The deadline set by conn_set_deadline() has passed. NULL: the connection is closed. */
 	void (*on_timeout)(struct conn *c);
 	/* The connection is gone: abandon the requests in progress and free the state. Nothing can
@@ -102,6 +105,7 @@ struct conn {
 	bool dirty;            /* in pool->dirty: has something to do at the end of the loop turn */
 	bool starved;          /* the input in `in` waits for conn_may_read() */
 	bool ended;            /* the peer's end was read */
+	bool lean;             /* what an idle connection does not need was freed */
 	bool writing;          /* write_req is in progress, with in_write's bytes */
 	uint32_t requests;     /* in progress */
 	uint32_t ended_lately; /* requests that ended since the last sweep */
@@ -118,6 +122,9 @@ struct conn {
 
 /* Output of the connection; what is added goes out at the end of this loop turn, in one write. */
 struct buf *conn_out(struct conn *c);
+
+/* One of the loop's CONN_SCRATCH buffers, for what a front makes and uses up before it returns; it is left empty. */
+struct buf *conn_scratch(const struct conn *c, unsigned which);
 
 /* A reply is owed; and: it is no longer. Counts the requests in progress, for backpressure and so
  * that conn_finish() knows when all is answered. */

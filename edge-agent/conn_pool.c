@@ -94,6 +94,8 @@ static void on_pool_handle_closed(uv_handle_t *handle)
 
 	if (--p->handles_open > 0)
 		return;
+	for (unsigned i = 0; i < CONN_SCRATCH; i++)
+		buf_release(&p->scratch[i]);
 	free(p);
 	if (on_closed != NULL)
 		on_closed(data);

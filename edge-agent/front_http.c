@@ -440,14 +440,18 @@ static void on_timeout(struct conn *c)
 		conn_finish(c);
 }
 
+static void on_idle(struct conn *c)
+{
+	struct http_conn *front = c->front;
+
+	http_server_trim(front->server);
+}
+
 static void on_closed(struct conn *c)
 {
 	struct http_conn *front = c->front;
 
 	http_server_free(front->server);
-	buf_release(&front->text);
-	buf_release(&front->fields);
-	buf_release(&front->body);
 	free(front);
 	c->front = NULL;
 }
@@ -468,6 +472,7 @@ const struct front_ops front_http = {
 	.on_bytes = on_bytes,
 	.on_end = on_end,
 	.on_finish = on_finish,
+	.on_idle = on_idle,
 	.on_timeout = on_timeout,
 	.on_closed = on_closed,
 };

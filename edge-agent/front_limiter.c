@@ -24,9 +24,11 @@ enum { DENY_DEFAULT = 429, RETRY_OVERLOAD_S = 1 };
 
 static bool counts_concurrency(const struct http_call *c, const struct answer *a)
 {
-	const struct policy *p =
-		catalogue_policy(control_catalogue(call_agent(c)->control), slice_of(a->policy));
+	const struct policy *p;
 
+	if (a->per_us != 0)
+		return false;
+	p = catalogue_policy(control_catalogue(call_agent(c)->control), slice_of(a->policy));
 	return p != NULL && p->levels[0].limit.algorithm == ALGORITHM_CONCURRENCY;
 }
 

@@ -14,14 +14,23 @@
 
 /* ---- answers ---- */
 
+/* Of the loop: used by one call at a time, between its handler's begin, or its request's end, and its answer. */
+enum { SCRATCH_TEXT, SCRATCH_FIELDS, SCRATCH_BODY };
+
 struct buf *call_fields(struct http_call *c)
 {
-	return &c->front->fields;
+	return conn_scratch(c->front->conn, SCRATCH_FIELDS);
 }
 
 struct buf *call_body(struct http_call *c)
 {
-	return &c->front->body;
+	return conn_scratch(c->front->conn, SCRATCH_BODY);
+}
+
+/* Decoded parameters. */
+static struct buf *call_text(struct http_call *c)
+{
+	return conn_scratch(c->front->conn, SCRATCH_TEXT);
 }
 
 /* Keeps what a usual answer needs. */
@@ -34,11 +43,10 @@ static void reuse(struct buf *b)
 
 void call_answer(struct http_call *c, unsigned status, const char *media_type)
 {
-	struct http_conn *front = c->front;
 	struct http_answer a = {.status = status,
 				.media_type = media_type,
-				.fields = buf_slice(&front->fields),
-				.body = buf_slice(&front->body)};
+				.fields = buf_slice(call_fields(c)),
+				.body = buf_slice(call_body(c))};
 
 	call_answer_with(c, &a);
 }
@@ -46,17 +54,17 @@ void call_answer(struct http_call *c, unsigned status, const char *media_type)
 void call_answer_with(struct http_call *c, const struct http_answer *a)
 {
 	struct http_conn *front = c->front;
+	struct buf *fields = call_fields(c), *body = call_body(c);
 	const struct http_answer none = {.status = 503};
-	bool failed = buf_failed(&front->fields) || buf_failed(&front->body);
 
-	if (failed)
+	if (buf_failed(fields) || buf_failed(body))
 		a = &none;
 	if (c->trace != NULL)
 		call_trace_answer(c, a->status);
 	http_exchange_answer(c->exchange, a);
 	front->conn->held_bytes = http_server_held_bytes(front->server);
-	reuse(&front->fields);
-	reuse(&front->body);
+	reuse(fields);
+	reuse(body);
 }
 
 void call_answer_json(struct http_call *c, unsigned status, json_t *value)
@@ -163,7 +171,7 @@ static kova_status decode(struct http_call *c, struct slice raw,
 			  kova_status (*decoder)(struct buf *out, struct slice raw),
 			  struct slice *ret_text)
 {
-	struct buf *text = &c->front->text;
+	struct buf *text = call_text(c);
 	size_t at = text->len;
 	kova_status status = decoder(text, raw);
 
@@ -173,8 +181,8 @@ static kova_status decode(struct http_call *c, struct slice raw,
 
 static bool reserve_text(struct http_call *c, size_t len)
 {
-	reuse(&c->front->text);
-	if (buf_reserve(&c->front->text, len + 1) != NULL)
+	reuse(call_text(c));
+	if (buf_reserve(call_text(c), len + 1) != NULL)
 		return true;
 	call_problem(c, 503, "out of memory");
 	return false;

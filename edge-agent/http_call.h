@@ -21,17 +21,11 @@
 #include "pool_request.h"
 #include "trace.h"
 
-/*
- * A connection of this front. Its buffers are used by one call at a time, between its begin and its
- * answer.
- */
+/* A connection of this front. */
 struct http_conn {
 	struct conn *conn;
 	struct http_server *server;
 	uint64_t armed_for; /* what the deadline was set for last */
-	struct buf text;    /* decoded parameters */
-	struct buf fields;  /* of the answer */
-	struct buf body;    /* of the answer */
 };
 
 /* How a request's answer is to be written. */

@@ -51,7 +51,7 @@ char *buf_reserve(struct buf *b, size_t more)
 	return b->ptr + b->len;
 }
 
-void buf_add(struct buf *b, const void *ptr, size_t len)
+void buf_add_growing(struct buf *b, const void *ptr, size_t len)
 {
 	char *to;
 
@@ -62,16 +62,6 @@ void buf_add(struct buf *b, const void *ptr, size_t len)
 		return;
 	memcpy(to, ptr, len);
 	b->len += len;
-}
-
-void buf_add_slice(struct buf *b, struct slice s)
-{
-	buf_add(b, s.ptr, s.len);
-}
-
-void buf_add_text(struct buf *b, const char *text)
-{
-	buf_add(b, text, strlen(text));
 }
 
 void buf_add_uint(struct buf *b, uint64_t value)

@@ -16,23 +16,38 @@ bool query_next(struct slice *query, struct slice *ret_name, struct slice *ret_v
 	return false;
 }
 
+/* Where the first is that stands for another; raw.len: nowhere. */
+static size_t plain_length(struct slice raw, bool plus_is_space)
+{
+	size_t n = 0;
+
+	while (n < raw.len && raw.ptr[n] != '%' && !(raw.ptr[n] == '+' && plus_is_space))
+		n++;
+	return n;
+}
+
 static kova_status decode(struct buf *out, struct slice raw, bool plus_is_space)
 {
-	for (size_t i = 0; i < raw.len; i++) {
-		char c = raw.ptr[i];
+	for (;;) {
+		size_t plain = plain_length(raw, plus_is_space);
 
-		if (c == '%') {
-			if (raw.len - i < 3 || hex_value(raw.ptr[i + 1]) < 0 ||
-			    hex_value(raw.ptr[i + 2]) < 0)
-				return KOVA_EPROTO;
-			c = (char)(hex_value(raw.ptr[i + 1]) * 16 + hex_value(raw.ptr[i + 2]));
-			i += 2;
-		} else if (c == '+' && plus_is_space) {
-			c = ' ';
+		buf_add(out, raw.ptr, plain);
+		if (plain == raw.len)
+			return buf_failed(out) ? KOVA_ENOMEM : KOVA_OK;
+		raw = slice_after(raw, plain);
+		if (raw.ptr[0] == '+') {
+			buf_add(out, " ", 1);
+			raw = slice_after(raw, 1);
+			continue;
 		}
+		if (raw.len < 3 || hex_value(raw.ptr[1]) < 0 || hex_value(raw.ptr[2]) < 0)
+			return KOVA_EPROTO;
+
+		char c = (char)(hex_value(raw.ptr[1]) * 16 + hex_value(raw.ptr[2]));
+
 		buf_add(out, &c, 1);
+		raw = slice_after(raw, 3);
 	}
-	return buf_failed(out) ? KOVA_ENOMEM : KOVA_OK;
 }
 
 kova_status query_decode(struct buf *out, struct slice raw)

@@ -3,9 +3,13 @@
 #include <string.h>
 #include <strings.h>
 
+/* Most differ in length or in their first byte: letters there differ in case by one bit. */
 bool http_same_text(struct slice a, struct slice b)
 {
-	return a.len == b.len && (a.len == 0 || strncasecmp(a.ptr, b.ptr, a.len) == 0);
+	if (a.len != b.len)
+		return false;
+	return a.len == 0 ||
+	       (((a.ptr[0] ^ b.ptr[0]) & ~0x20) == 0 && strncasecmp(a.ptr, b.ptr, a.len) == 0);
 }
 
 unsigned http_request_field(const struct http_request *r, const char *name, struct slice *ret_value)
@@ -55,12 +59,18 @@ static bool begins_with(struct slice s, struct slice prefix)
 	return s.len >= prefix.len && http_same_text((struct slice){s.ptr, prefix.len}, prefix);
 }
 
+/* 0: the target is a path. */
+static size_t scheme_length(struct slice target)
+{
+	if (begins_with(target, SLICE("http://")))
+		return 7;
+	return begins_with(target, SLICE("https://")) ? 8 : 0;
+}
+
 bool http_target_split(struct slice target, struct slice *ret_path, struct slice *ret_query)
 {
 	struct slice rest = target;
-	size_t scheme = begins_with(target, SLICE("http://"))    ? 7
-			: begins_with(target, SLICE("https://")) ? 8
-								 : 0;
+	size_t scheme = scheme_length(target);
 
 	if (scheme != 0) {
 		rest = (struct slice){target.ptr + scheme, target.len - scheme};

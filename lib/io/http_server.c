@@ -51,6 +51,7 @@ struct http_server {
 	bool receiving;
 	bool in_value; /* the last field's name is whole */
 	bool in_body;  /* what comes as fields from here are trailers: dropped */
+	bool has_body; /* one was announced, and the head was looked at before it */
 	size_t body_max;
 	unsigned error_status; /* 0: none */
 	const char *error_detail;
@@ -407,9 +408,9 @@ static struct slice trim_end(struct slice s)
 	return s;
 }
 
-/* The request as gathered so far, with slices into `head`. false: its target is none. */
-static bool gather(struct http_server *s, struct http_field *fields,
-		   struct http_request *ret_request)
+/* The request as far as it has come, with slices into `head`. */
+static int gather(struct http_server *s, struct http_field *fields,
+		  struct http_request *ret_request)
 {
 	const char *head = s->head.ptr;
 	struct http_request r = {
@@ -424,8 +425,12 @@ static bool gather(struct http_server *s, struct http_field *fields,
 	}
 	r.body = buf_slice(&s->body);
 	*ret_request = r;
-	return http_target_split((struct slice){head, s->target_len}, &ret_request->path,
-				 &ret_request->query);
+	if (s->parser.http_major != 1)
+		return refuse(s, 505, "HTTP/1.0 and HTTP/1.1 are spoken here");
+	if (http_target_split((struct slice){head, s->target_len}, &ret_request->path,
+			      &ret_request->query))
+		return 0;
+	return refuse(s, 400, "the request's target is not a path or a URL");
 }
 
 /* RFC 9112 §3.2: a request of HTTP/1.1 has exactly one Host. */
@@ -451,7 +456,7 @@ static int check_expectation(struct http_server *s, const struct http_request *r
 		return 0;
 	if (!http_same_text(expect, SLICE("100-continue")))
 		return refuse(s, 417, "no expectation but 100-continue can be met");
-	s->owes_continue = body_is_expected(&s->parser);
+	s->owes_continue = s->has_body;
 	write_continue_if_due(s);
 	return 0;
 }
@@ -464,12 +469,13 @@ static int check_head(struct http_server *s, const struct http_request *r)
 		return refuse(s, 400, "a request of HTTP/1.1 needs exactly one Host field");
 	if ((parser->flags & F_TRANSFER_ENCODING) != 0 && parser->http_minor == 0)
 		return refuse(s, 400, "HTTP/1.0 has no Transfer-Encoding");
-	s->body_max = s->ops->body_max(s->data, r);
+	s->body_max = s->has_body ? s->ops->body_max(s->data, r) : 0;
 	if ((parser->flags & F_CONTENT_LENGTH) != 0 && parser->content_length > s->body_max)
 		return refuse(s, 413, "the body is longer than this resource takes");
 	return check_expectation(s, r);
 }
 
+/* A request without a body is whole with its head, and is looked at once. */
 static int on_headers_complete(llhttp_t *parser)
 {
 	struct http_server *s = server_of(parser);
@@ -477,12 +483,11 @@ static int on_headers_complete(llhttp_t *parser)
 	struct http_request r;
 
 	s->in_body = true;
-	if (parser->http_major != 1)
-		return refuse(s, 505, "HTTP/1.0 and HTTP/1.1 are spoken here");
 	parser->upgrade = 0; /* no upgrade is offered: the request is served as it is */
-	if (!gather(s, fields, &r))
-		return refuse(s, 400, "the request's target is not a path or a URL");
-	return check_head(s, &r) != 0 ? -1 : 0;
+	s->has_body = body_is_expected(parser);
+	if (!s->has_body)
+		return 0;
+	return gather(s, fields, &r) != 0 || check_head(s, &r) != 0 ? -1 : 0;
 }
 
 static int on_body(llhttp_t *parser, const char *at, size_t len)
@@ -507,13 +512,15 @@ static int on_message_complete(llhttp_t *parser)
 	struct http_server *s = server_of(parser);
 	struct http_field fields[HTTP_FIELDS_MAX];
 	struct http_request r;
-	struct http_exchange *x = exchange_new(s);
+	struct http_exchange *x;
 
+	if (gather(s, fields, &r) != 0 || (!s->has_body && check_head(s, &r) != 0))
+		return HPE_USER;
+	x = exchange_new(s);
 	if (x == NULL)
 		return refuse(s, 503, "out of memory");
 	s->receiving = false;
 	s->owes_continue = false; /* the body came without it */
-	gather(s, fields, &r);
 	x->is_head = r.method == METHOD_HEAD;
 	x->is_1_0 = parser->http_minor == 0;
 	x->is_last = !llhttp_should_keep_alive(parser);
@@ -562,19 +569,28 @@ static void abandon_all(struct http_server *s)
 	}
 }
 
-void http_server_free(struct http_server *s)
+void http_server_trim(struct http_server *s)
 {
-	if (s == NULL)
-		return;
-	abandon_all(s);
 	while (s->free_list != NULL) {
 		struct http_exchange *x = s->free_list;
 
 		s->free_list = x->next;
 		free(x);
 	}
+	s->n_free = 0;
+	if (s->receiving)
+		return;
 	buf_release(&s->head);
 	buf_release(&s->body);
+}
+
+void http_server_free(struct http_server *s)
+{
+	if (s == NULL)
+		return;
+	abandon_all(s);
+	s->receiving = false;
+	http_server_trim(s);
 	free(s);
 }
 

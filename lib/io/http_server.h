@@ -50,6 +50,9 @@ struct http_server *http_server_new(const struct http_server_ops *ops, void *dat
 /* Abandons what is in progress. NULL is nothing. */
 void http_server_free(struct http_server *s);
 
+/* Frees what it holds for the next request, until that comes. */
+void http_server_trim(struct http_server *s);
+
 /*
  * Takes bytes of the peer; returns how many it is done with: less than all only when may_read()
  * became false. After the last request of a connection everything is swallowed.
