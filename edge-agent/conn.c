@@ -42,7 +42,10 @@
 #include "engine_life.h"
 #include "io/log.h"
 
-enum { KEEPALIVE_S = 60 }; /* finds peers that vanished without a word */
+enum {
+	KEEPALIVE_S = 60, /* finds peers that vanished without a word */
+	SCRATCH_KEPT_BYTES = 4096,
+};
 
 static void update_reading(struct conn *c);
 
@@ -81,9 +84,16 @@ struct buf *conn_out(struct conn *c)
 	return &c->out;
 }
 
-struct buf *conn_scratch(const struct conn *c, unsigned which)
+struct buf *conn_scratch(const struct conn *c, enum conn_scratch which)
 {
 	return &c->pool->scratch[which];
+}
+
+void conn_scratch_leave(struct buf *b)
+{
+	if (b->cap > SCRATCH_KEPT_BYTES || b->failed)
+		buf_release(b);
+	buf_clear(b);
 }
 
 void conn_request_begins(struct conn *c)

@@ -31,7 +31,6 @@ enum {
 	CONN_LINGER_MS = 1000,         /* a finished connection waits as long for its peer's end */
 	CONN_SWEEP_MS = 500,           /* granularity of all time-outs here */
 	CONN_ADDRESS_MAX = 160,
-	CONN_SCRATCH = 3,
 };
 
 /* A protocol. All members must be set unless they say NULL. */
@@ -123,8 +122,14 @@ struct conn {
 /* Output of the connection; what is added goes out at the end of this loop turn, in one write. */
 struct buf *conn_out(struct conn *c);
 
-/* One of the loop's CONN_SCRATCH buffers, for what a front makes and uses up before it returns; it is left empty. */
-struct buf *conn_scratch(const struct conn *c, unsigned which);
+/*
+ * Buffers of the loop, each used by one request at a time, and left empty: what is read of it, until decide() returns, which
+ * may bring the answers of others; and what an answer is made of.
+ */
+enum conn_scratch { SCRATCH_REQUEST, SCRATCH_FIELDS, SCRATCH_BODY, SCRATCH_N };
+struct buf *conn_scratch(const struct conn *c, enum conn_scratch which);
+/* Empties one; keeps the memory that is needed as a rule. */
+void conn_scratch_leave(struct buf *b);
 
 /* A reply is owed; and: it is no longer. Counts the requests in progress, for backpressure and so
  * that conn_finish() knows when all is answered. */

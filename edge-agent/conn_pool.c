@@ -94,7 +94,7 @@ static void on_pool_handle_closed(uv_handle_t *handle)
 
 	if (--p->handles_open > 0)
 		return;
-	for (unsigned i = 0; i < CONN_SCRATCH; i++)
+	for (unsigned i = 0; i < SCRATCH_N; i++)
 		buf_release(&p->scratch[i]);
 	free(p);
 	if (on_closed != NULL)

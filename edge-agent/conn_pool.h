@@ -32,7 +32,7 @@ struct conn_pool {
 	uv_timer_t sweep;
 	void (*on_closed)(void *data);
 	void *on_closed_data;
-	struct buf scratch[CONN_SCRATCH];
+	struct buf scratch[SCRATCH_N];
 	char read_bytes[CONN_READ_BYTES]; /* of the read callback that is on the stack */
 	char plain_bytes[TLS_RECORD_MAX]; /* what TLS made of them */
 };

@@ -333,12 +333,22 @@ static void on_timeout(struct conn *c)
 	conn_set_deadline(c, TICK_MS);
 }
 
+static void on_idle(struct conn *c)
+{
+	struct grpc_conn *front = c->front;
+
+	rls_discard(front->spare_check);
+	front->spare_check = NULL;
+	grpc_server_trim(front->server);
+}
+
 static void on_closed(struct conn *c)
 {
 	struct grpc_conn *front = c->front;
 
 	grpc_server_free(front->server);
 	free(front->origin);
+	rls_discard(front->spare_check);
 	free(front);
 	c->front = NULL;
 }
@@ -355,6 +365,7 @@ const struct front_ops front_grpc = {
 	.on_bytes = on_bytes,
 	.on_end = on_end,
 	.on_finish = on_finish,
+	.on_idle = on_idle,
 	.on_timeout = on_timeout,
 	.on_closed = on_closed,
 };

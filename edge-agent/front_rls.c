@@ -8,6 +8,7 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "control/catalogue.h"
 #include "control/control.h"
@@ -20,28 +21,63 @@
 #include "rls_answer.h"
 
 struct rls_check {
+	struct grpc_conn *front;
 	struct grpc_task *task;
-	struct rls_answer answer;
 	uint8_t n_pairs, n_in_progress;
 	bool asked_to_take, granted;
 	const char *wrong; /* what no verdict was there for; in `message` */
 	enum grpc_status status;
-	char message[ANSWER_TEXT_MAX];
 	struct request *request
 		[REQUEST_PAIRS_MAX]; /* in progress: that peeks at a pair; the first: that takes */
+	/* All zeros when it begins until here; of what follows, when a pair is added. */
+	struct rls_answer answer;
 	struct request_pair pair[REQUEST_PAIRS_MAX]; /* cost 0: nothing is taken */
 	uint8_t taken[REQUEST_PAIRS_MAX]; /* pairs, by their number in the request that takes */
 	size_t key_at[REQUEST_PAIRS_MAX];
 	char policy[REQUEST_PAIRS_MAX][NAME_BYTES_MAX + 1];
+	char message[ANSWER_TEXT_MAX];
 	struct buf keys;
 };
 
-/* ---- The end ---- */
+/* ---- Beginning and end ---- */
+
+/* The connection keeps one for the next call. */
+static struct rls_check *check_new(struct grpc_task *t)
+{
+	struct rls_check *k = t->front->spare_check;
+
+	t->front->spare_check = NULL;
+	if (k == NULL) {
+		k = malloc(sizeof *k);
+		if (k == NULL)
+			return NULL;
+		k->keys = (struct buf){0};
+	}
+	memset(k, 0, offsetof(struct rls_check, answer));
+	k->answer.n_pairs = 0;
+	buf_clear(&k->keys);
+	k->front = t->front;
+	k->task = t;
+	t->check = k;
+	return k;
+}
 
 static void check_free(struct rls_check *k)
 {
-	buf_release(&k->keys);
-	free(k);
+	struct grpc_conn *front = k->front;
+
+	if (front->spare_check == NULL)
+		front->spare_check = k;
+	else
+		rls_discard(k);
+}
+
+void rls_discard(struct rls_check *check)
+{
+	if (check == NULL)
+		return;
+	buf_release(&check->keys);
+	free(check);
 }
 
 void rls_abandon(struct rls_check *check)
@@ -264,7 +300,7 @@ static const char *add_pair(struct rls_check *k, const struct policy *p,
 
 	if (k->n_pairs == REQUEST_PAIRS_MAX)
 		return "the descriptors name more than 16 policies";
-	pair->cost = hits_of(m, d);
+	*pair = (struct request_pair){.cost = hits_of(m, d)};
 	if (pair->cost > LIMIT_MAX)
 		return "hits_addend must be at most 1000000000";
 	if (!read_own_limit(d, pair))
@@ -276,7 +312,8 @@ static const char *add_pair(struct rls_check *k, const struct policy *p,
 	pair->key.len = k->keys.len - k->key_at[k->n_pairs];
 	if (pair->key.len > REQUEST_KEY_MAX)
 		return "a descriptor's values must make a key of at most 1024 bytes";
-	k->answer.pair[k->n_pairs++].descriptor = number;
+	k->answer.pair[k->n_pairs++] = (struct rls_pair){.descriptor = number};
+	k->answer.n_pairs = k->n_pairs;
 	return NULL;
 }
 
@@ -306,7 +343,7 @@ static const char *read_descriptor(struct rls_check *k, const struct rls_request
 
 static const char *read_request(struct rls_check *k, const struct rls_request *m)
 {
-	struct buf name = {0};
+	struct buf *name = conn_scratch(k->front->conn, SCRATCH_REQUEST);
 	const char *wrong = NULL;
 
 	if (m->domain.len == 0)
@@ -315,15 +352,14 @@ static const char *read_request(struct rls_check *k, const struct rls_request *m
 		return "there must be 1 to 64 descriptors";
 	k->answer.n_descriptors = (uint8_t)m->n_descriptors;
 	for (uint8_t i = 0; wrong == NULL && i < m->n_descriptors; i++)
-		wrong = read_descriptor(k, m, i, &name);
-	if (wrong == NULL && (buf_failed(&name) || buf_failed(&k->keys)))
+		wrong = read_descriptor(k, m, i, name);
+	if (wrong == NULL && (buf_failed(name) || buf_failed(&k->keys)))
 		wrong = "out of memory";
-	buf_release(&name);
+	conn_scratch_leave(name);
 	for (uint8_t i = 0; i < k->n_pairs; i++) {
 		k->pair[i].policy = slice_of(k->policy[i]);
 		k->pair[i].key.ptr = k->keys.ptr + k->key_at[i];
 	}
-	k->answer.n_pairs = k->n_pairs;
 	return wrong;
 }
 
@@ -337,13 +373,11 @@ void rls_should_rate_limit(struct grpc_task *t, struct slice message)
 		task_fail(t, GRPC_INVALID_ARGUMENT, "not a RateLimitRequest");
 		return;
 	}
-	k = calloc(1, sizeof *k);
+	k = check_new(t);
 	if (k == NULL) {
 		task_fail(t, GRPC_RESOURCE_EXHAUSTED, "out of memory");
 		return;
 	}
-	k->task = t;
-	t->check = k;
 	t->begun_us = ops_now_us(&task_agent(t)->ops);
 	wrong = read_request(k, &m);
 	if (wrong != NULL)

@@ -14,9 +14,6 @@
 
 /* ---- answers ---- */
 
-/* Of the loop: used by one call at a time, between its handler's begin, or its request's end, and its answer. */
-enum { SCRATCH_TEXT, SCRATCH_FIELDS, SCRATCH_BODY };
-
 struct buf *call_fields(struct http_call *c)
 {
 	return conn_scratch(c->front->conn, SCRATCH_FIELDS);
@@ -30,15 +27,7 @@ struct buf *call_body(struct http_call *c)
 /* Decoded parameters. */
 static struct buf *call_text(struct http_call *c)
 {
-	return conn_scratch(c->front->conn, SCRATCH_TEXT);
-}
-
-/* Keeps what a usual answer needs. */
-static void reuse(struct buf *b)
-{
-	if (b->cap > 4096 || b->failed)
-		buf_release(b);
-	buf_clear(b);
+	return conn_scratch(c->front->conn, SCRATCH_REQUEST);
 }
 
 void call_answer(struct http_call *c, unsigned status, const char *media_type)
@@ -63,8 +52,8 @@ void call_answer_with(struct http_call *c, const struct http_answer *a)
 		call_trace_answer(c, a->status);
 	http_exchange_answer(c->exchange, a);
 	front->conn->held_bytes = http_server_held_bytes(front->server);
-	reuse(fields);
-	reuse(body);
+	conn_scratch_leave(fields);
+	conn_scratch_leave(body);
 }
 
 void call_answer_json(struct http_call *c, unsigned status, json_t *value)
@@ -181,7 +170,7 @@ static kova_status decode(struct http_call *c, struct slice raw,
 
 static bool reserve_text(struct http_call *c, size_t len)
 {
-	reuse(call_text(c));
+	conn_scratch_leave(call_text(c));
 	if (buf_reserve(call_text(c), len + 1) != NULL)
 		return true;
 	call_problem(c, 503, "out of memory");

@@ -133,17 +133,23 @@ static void fill_status(struct status_parts *s, const struct rls_pair *p)
 struct header_parts {
 	rls_header header[HEADERS_MAX], *headers[HEADERS_MAX];
 	size_t n;
-	struct buf text[HEADERS_MAX];
+	size_t at[HEADERS_MAX]; /* where in `text` its value begins; each ends with a NUL */
+	struct buf *text;
 };
 
-static struct buf *add_header(struct header_parts *h, const char *key)
+static void begin_header(struct header_parts *h, const char *key)
 {
 	rls_header *header = &h->header[h->n];
 
 	envoy__config__core__v3__header_value__init(header);
 	header->key = (char *)(uintptr_t)key;
 	h->headers[h->n] = header;
-	return &h->text[h->n++];
+	h->at[h->n++] = h->text->len;
+}
+
+static void end_header(struct header_parts *h)
+{
+	buf_add(h->text, "", 1);
 }
 
 static void fill_headers(struct header_parts *h, const struct rls_pair *p)
@@ -155,29 +161,27 @@ static void fill_headers(struct header_parts *h, const struct rls_pair *p)
 				  .more_after_ms = p->more_after_ms};
 	uint64_t retry_s = ratelimit_retry_after_s(p->retry_after_ms, p->more_after_ms);
 
-	ratelimit_policy_write(add_header(h, "ratelimit-policy"), &limit, 1);
-	ratelimit_write(add_header(h, "ratelimit"), &limit, 1);
-	if (p->is_over && retry_s != 0)
-		buf_add_uint(add_header(h, "retry-after"), retry_s);
-	for (size_t i = 0; i < h->n; i++) {
-		buf_add(&h->text[i], "", 1);
-		h->header[i].value = h->text[i].ptr;
+	begin_header(h, "ratelimit-policy");
+	ratelimit_policy_write(h->text, &limit, 1);
+	end_header(h);
+	begin_header(h, "ratelimit");
+	ratelimit_write(h->text, &limit, 1);
+	end_header(h);
+	if (p->is_over && retry_s != 0) {
+		begin_header(h, "retry-after");
+		buf_add_uint(h->text, retry_s);
+		end_header(h);
 	}
-}
-
-static bool headers_failed(const struct header_parts *h)
-{
 	for (size_t i = 0; i < h->n; i++)
-		if (buf_failed(&h->text[i]))
-			return true;
-	return false;
+		h->header[i].value = h->text->ptr + h->at[i];
 }
 
 void rls_answer_send(const struct rls_answer *a, struct grpc_task *t)
 {
 	struct status_parts parts[RLS_DESCRIPTORS_MAX];
 	rls_status *statuses[RLS_DESCRIPTORS_MAX];
-	struct header_parts headers = {.n = 0};
+	struct header_parts headers = {.n = 0,
+				       .text = conn_scratch(t->front->conn, SCRATCH_FIELDS)};
 	const struct rls_pair *least = tightest(a, RLS_DESCRIPTORS_MAX);
 	rls_response response;
 
@@ -191,9 +195,8 @@ void rls_answer_send(const struct rls_answer *a, struct grpc_task *t)
 	response.statuses = statuses;
 	if (least != NULL && !least->is_unlimited && least->policy[0] != '\0')
 		fill_headers(&headers, least);
-	response.n_response_headers_to_add = headers_failed(&headers) ? 0 : headers.n;
+	response.n_response_headers_to_add = buf_failed(headers.text) ? 0 : headers.n;
 	response.response_headers_to_add = headers.headers;
 	task_answer(t, &response.base);
-	for (size_t i = 0; i < headers.n; i++)
-		buf_release(&headers.text[i]);
+	conn_scratch_leave(headers.text);
 }

@@ -22,6 +22,7 @@ enum {
 	PREFIX_BYTES = 5,    /* of a message: whether it is compressed, and its length */
 	FIELD_OVERHEAD = 32, /* RFC 9113 §6.5.2 */
 	CALM_PER_MS = 10,    /* so long until one more frame is allowed */
+	BUFFER_KEPT_BYTES = 4096,
 	HTTP_OK = 200,
 	METHOD_NOT_ALLOWED = 405,
 	UNSUPPORTED_MEDIA_TYPE = 415,
@@ -35,6 +36,7 @@ struct grpc_server {
 	struct grpc_call *calls;               /* list */
 	size_t partial;                        /* bytes of messages that were not handed over */
 	size_t queued;                         /* bytes of all calls' `out` */
+	struct buf spare[2];                   /* for the `in` and `out` of calls to come */
 	uint64_t now_ms, calm_ms;              /* of the last input; `calm` was counted to */
 	unsigned pings;                        /* sent, and not answered yet */
 	int calm;                              /* frames that ask for nothing and are allowed yet */
@@ -73,6 +75,27 @@ static void count(uint64_t *counter)
 			count(&(s)->counters->which); \
 	} while (0)
 
+/* ---- Buffers of calls: those that are done with leave theirs to the next ---- */
+
+static void buffer_take(struct grpc_server *s, struct buf *b)
+{
+	for (int i = 0; i < 2 && b->ptr == NULL; i++) {
+		*b = s->spare[i];
+		s->spare[i] = (struct buf){0};
+	}
+}
+
+static void buffer_leave(struct grpc_server *s, struct buf *b)
+{
+	for (int i = 0; i < 2 && b->ptr != NULL && b->cap <= BUFFER_KEPT_BYTES; i++)
+		if (s->spare[i].ptr == NULL) {
+			buf_clear(b);
+			s->spare[i] = *b;
+			*b = (struct buf){0};
+		}
+	buf_release(b);
+}
+
 /* ---- The end of a call ---- */
 
 static void ended(struct grpc_call *c)
@@ -94,8 +117,8 @@ static void call_free(struct grpc_call *c)
 	*(c->prev != NULL ? &c->prev->next : &s->calls) = c->next;
 	if (c->next != NULL)
 		c->next->prev = c->prev;
-	buf_release(&c->in);
-	buf_release(&c->out);
+	buffer_leave(s, &c->in);
+	buffer_leave(s, &c->out);
 	buf_release(&c->text);
 	free(c);
 }
@@ -146,7 +169,7 @@ static ssize_t read_out(nghttp2_session *session, int32_t id, uint8_t *bytes, si
 	c->sent += n;
 	if (c->sent == c->out.len) {
 		c->server->queued -= c->out.len;
-		buf_release(&c->out);
+		buffer_leave(c->server, &c->out);
 		c->sent = 0;
 		if (!c->ended)
 			return n > 0 ? (ssize_t)n : NGHTTP2_ERR_DEFERRED;
@@ -206,9 +229,11 @@ static void respond_http(struct grpc_call *c, unsigned status)
 
 char *grpc_call_message(struct grpc_call *c, size_t len)
 {
-	char *at = buf_reserve(&c->out, PREFIX_BYTES + len);
+	char *at;
 
 	assert(!c->ended && len <= INT32_MAX);
+	buffer_take(c->server, &c->out);
+	at = buf_reserve(&c->out, PREFIX_BYTES + len);
 	if (at == NULL)
 		return NULL;
 	at[0] = 0;
@@ -234,7 +259,7 @@ void grpc_call_end(struct grpc_call *c, enum grpc_status status, const char *tex
 	if (c->server->calm < GRPC_CALM)
 		c->server->calm++;
 	c->server->partial -= c->in.len;
-	buf_release(&c->in);
+	buffer_leave(c->server, &c->in);
 	ended(c);
 	if (c->responded)
 		respond(c);
@@ -454,6 +479,7 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
 	(void)flags;
 	if (c == NULL || c->ended)
 		return 0;
+	buffer_take(s, &c->in);
 	buf_add(&c->in, bytes, len);
 	if (buf_failed(&c->in)) {
 		buf_release(&c->in);
@@ -474,17 +500,18 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
 static void hand_over_only(struct grpc_call *c)
 {
 	size_t whole = whole_message(buf_slice(&c->in));
-	struct buf in = c->in;
+	struct grpc_server *s = c->server;
+	struct buf in = c->in; /* the front may end the call, which empties `in` */
 
 	if (whole == 0 || whole != c->in.len) {
 		grpc_call_end(c, GRPC_UNIMPLEMENTED,
 			      "this method takes one whole message, no fewer and no more");
 		return;
 	}
-	c->server->partial -= in.len;
+	s->partial -= in.len;
 	c->in = (struct buf){0};
-	c->server->ops->on_message(c, slice_after(buf_slice(&in), PREFIX_BYTES));
-	buf_release(&in);
+	s->ops->on_message(c, slice_after(buf_slice(&in), PREFIX_BYTES));
+	buffer_leave(s, &in);
 }
 
 static void half_close(struct grpc_call *c)
@@ -631,12 +658,19 @@ struct grpc_server *grpc_server_new(const struct grpc_server_ops *ops, void *dat
 	return s;
 }
 
+void grpc_server_trim(struct grpc_server *s)
+{
+	for (int i = 0; i < 2; i++)
+		buf_release(&s->spare[i]);
+}
+
 void grpc_server_free(struct grpc_server *s)
 {
 	if (s == NULL)
 		return;
 	while (s->calls != NULL)
 		call_free(s->calls);
+	grpc_server_trim(s);
 	nghttp2_session_del(s->session);
 	free(s);
 }

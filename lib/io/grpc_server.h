@@ -79,6 +79,9 @@ struct grpc_server *grpc_server_new(const struct grpc_server_ops *ops, void *dat
 /* Ends all calls. NULL is nothing. */
 void grpc_server_free(struct grpc_server *s);
 
+/* Frees what it holds for the next call, until that comes. */
+void grpc_server_trim(struct grpc_server *s);
+
 /* Takes all of `bytes`. `now_ms` is any steady clock, here and below. */
 void grpc_server_feed(struct grpc_server *s, struct slice bytes, uint64_t now_ms);
 

@@ -14,6 +14,7 @@ static struct agent agent = {.engine = &fake};
 static struct conn conn = {.agent = &agent};
 static struct grpc_conn front = {.conn = &conn};
 static struct grpc_task task;
+static struct buf scratch[SCRATCH_N];
 
 /* The policies of the descriptors, in their order; and what the call was answered: its codes, or its status. */
 static struct policy policies[3];
@@ -45,6 +46,18 @@ uint64_t ops_now_us(struct ops *o)
 {
 	(void)o;
 	return 0;
+}
+
+struct buf *conn_scratch(const struct conn *c, enum conn_scratch which)
+{
+	cr_assert_eq(c, &conn);
+	cr_assert_eq(scratch[which].len, 0, "it was not left empty");
+	return &scratch[which];
+}
+
+void conn_scratch_leave(struct buf *b)
+{
+	buf_release(b);
 }
 
 void task_answer(struct grpc_task *t, const ProtobufCMessage *message)
@@ -97,6 +110,13 @@ static void ask(unsigned n, const char *const policy[], const char *const value[
 	rls_should_rate_limit(&task, buf_slice(&message));
 	buf_release(&message);
 }
+
+static void discard_spare(void)
+{
+	rls_discard(front.spare_check);
+}
+
+TestSuite(front_rls, .fini = discard_spare);
 
 static void expect_codes(int all, int first, int second)
 {
