@@ -33,7 +33,7 @@ def documents(*parts):
 
 
 def compose():
-    return yaml.safe_load(read("compose", "compose.yaml"))
+    return yaml.safe_load(read("compose.yaml"))
 
 
 class Case(harness.Case):
@@ -104,7 +104,7 @@ class Compose(Case):
                 for volume in service.get("volumes", ()):
                     source = volume.split(":")[0]
                     there = (
-                        os.path.exists(path("compose", source))
+                        os.path.exists(path(source))
                         if source.startswith(".")
                         else source in whole["volumes"]
                     )

@@ -6,12 +6,13 @@ import re
 import shlex
 import tempfile
 
+import certificates
 import harness
 import pages
 from pages import PAGES, read
 
 CONFIGURATION = {"policies", "overrides", "pools", "redis", "listen", "node", "auth", "state_dir", "threads", "insecure", "region",
-                 "regions", "regions_version", "regions_before", "kafka", "gossip", "clock", "tracing"}
+                 "regions", "regions_version", "regions_before", "kafka", "gossip", "clock", "tracing", "tls"}
 DEMO = os.path.join(harness.SOURCE, "deploy", "demo.json")
 # The agent that a page of examples has beside it, unless it starts one.
 AGENT = """jq '.redis.timeout = "2s"' deploy/demo.json >demo.json     # a busy machine is no outage
@@ -118,6 +119,10 @@ class Docs(harness.Case):
 
     def make_files(self, config):
         """The files that an example names must exist, as on its reader's machine."""
+        if "tls" in config:
+            made = certificates.Authority(self.directory).issue("agent")
+            for option, path in zip(("cert", "key"), made):
+                os.replace(path, os.path.join(self.directory, config["tls"][option]))
         for where in (config.get("redis") or {}, config.get("auth") or {}, config.get("gossip") or {}):
             for option in where.keys() & {"ca", "cert", "key", "password_file", "tokens_file", "secret_file"}:
                 with open(os.path.join(self.directory, where[option]), "w", encoding="utf-8") as file:
