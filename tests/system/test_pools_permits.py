@@ -1,5 +1,9 @@
 """An endpoint and its permits in one step: which calls are one, that agents killed under load leave neither without the other, and all else as apart."""
+import json
 import random
+import signal
+import socket
+import struct
 import threading
 import time
 from collections import Counter
@@ -46,6 +50,30 @@ class Permits(harness.Case):
             counts.append(self.calls() - before)
             self.assertIsNone(given["paused"], given)
         return min(counts)
+
+
+class Gone(Permits):
+    def test_who_leaves_before_redis_is_asked_takes_nothing(self):
+        """More calls than may be under way at once wait in the agent; their callers leave before these are sent."""
+        agent = self.start({"name": "x", "kind": "key", "permit": "account", "endpoints": ENDPOINTS})
+        clients = [self.connect(agent) for _ in range(12)]
+        with agent.resp() as client:
+            self.assertEqual(client.call("KOVA.POOL.REPORT", "x", self.next(client)["ticket"], "ok"), "OK")
+        self.redis.send_signal(signal.SIGSTOP)
+        for client in clients:
+            client.send("KOVA.POOL.NEXT", "x")
+            time.sleep(0.05)
+        for client in clients:
+            client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # reset: nobody reads
+            client.close()
+        time.sleep(0.3)
+        self.redis.send_signal(signal.SIGCONT)
+        with agent.resp() as client:
+            harness.wait_for(lambda: not any(endpoint["in_flight"] for endpoint in self.endpoints(agent)), "nothing in flight", 30)
+            self.assertIsNotNone(self.next(client)["ticket"])
+
+    def endpoints(self, agent):
+        return json.loads(agent.http("GET", "/v1/pools/x").body)["endpoints"]
 
 
 class WhichWay(Permits):
