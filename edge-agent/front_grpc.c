@@ -359,7 +359,7 @@ const struct front_ops front_grpc = {
 	.full_text = PATH("\0\0\0\4\0\0\0\0\0\0\0\10\7\0\0\0\0\0\0\0\0\0\0\0\0\13"),
 	.inner = TLS_INNER_H2,
 	/* SETTINGS, and GOAWAY that says INADEQUATE_SECURITY and why. */
-	.plain_text = PATH("\0\0\0\4\0\0\0\0\0\0\0\41\7\0\0\0\0\0\0\0\0\0\0\0\14"
+	.plain_text = PATH("\0\0\0\4\0\0\0\0\0\0\0\41\7\0\0\0\0\0\0\0\0\0\0\0\0\14"
 			   "this port speaks TLS only"),
 	.on_open = on_open,
 	.on_bytes = on_bytes,

@@ -110,6 +110,8 @@ static void settle(struct rlqs_sub *s, const struct rlqs_usage *u)
 		if (allowance_leases_spend(&b->leases, settled.of[i].lease, settled.of[i].amount))
 			allot_return(e, b->pairs, b->n_pairs, settled.of[i].lease, 0);
 	rlqs_counters(b->rlqs)->unassigned += settled.beyond;
+	if (b->is_unusable) /* its key is none that anything could be charged to */
+		return;
 	if (settled.beyond > 0 && b->n_pairs > 0)
 		allot_charge(e, b->pairs, b->n_pairs, settled.beyond);
 	allot_count(e, b->pairs, b->n_counted, u->allowed, u->denied);

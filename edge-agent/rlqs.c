@@ -60,6 +60,8 @@ static void watch_catalogue(struct rlqs *r)
 	r->catalogue = catalogue_ref(c);
 	for (unsigned i = 0; i < RLQS_LISTS; i++)
 		for (struct rlqs_bucket *b = r->buckets[i]; b != NULL; b = b->next_found) {
+			if (b->asking != NULL) /* by what limited it before */
+				allot_abandon(&b->asking);
 			rlqs_bind(b);
 			for (struct rlqs_sub *s = b->subs; s != NULL; s = s->next)
 				s->is_sure = false;

@@ -89,7 +89,7 @@ static void give(struct rlqs_sub *s, const struct allotted *said, uint32_t amoun
 
 enum { SHARE_MAX = 256 }; /* clients that are given something in one round */
 
-/* Those that still want something, from the one whose turn it is. */
+/* Those that still want something, the newest first. */
 static unsigned wanting(struct rlqs_bucket *b, struct rlqs_sub *of[static SHARE_MAX],
 			uint32_t want[static SHARE_MAX])
 {

@@ -234,6 +234,8 @@ static bool message_make(struct tracer *t)
 	return t->n_sent > 0;
 }
 
+static void next(struct tracer *t);
+
 static void on_timer(uv_timer_t *h)
 {
 	struct tracer *t = h->data;
@@ -241,8 +243,12 @@ static void on_timer(uv_timer_t *h)
 	t->resting = false;
 	if (t->n_sent > 0 || message_make(t))
 		message_send(t);
-	if (t->closing && !t->sending)
+	if (t->sending)
+		return;
+	if (t->closing)
 		end(t);
+	else
+		next(t);
 }
 
 /* Nothing is on its way, and nothing waits to be sent again. */
@@ -269,7 +275,7 @@ static uint64_t pause_ms(struct tracer *t, const struct otlp_answer *answer)
 	uint64_t asked_ms = answer->has_retry_after ? (answer->retry_after_us + 999) / 1000 : 0;
 	uint64_t own_ms = backoff_next(&t->backoff);
 
-	return answer->has_retry_after ? asked_ms : own_ms;
+	return !answer->has_retry_after ? own_ms : asked_ms < KEEP_MS ? asked_ms : KEEP_MS;
 }
 
 static void say_failing(struct tracer *t, const struct otlp_answer *answer)

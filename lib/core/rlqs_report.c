@@ -1,5 +1,6 @@
 #include "core/rlqs_report.h"
 
+#include "core/limit.h"
 #include "core/proto_wire.h"
 #include "core/rls_key.h"
 
@@ -58,6 +59,12 @@ static kova_status id_parse(struct slice bytes, struct rlqs_id *id)
 	return status == KOVA_ENOTFOUND ? KOVA_OK : status;
 }
 
+/* As much as any request may cost: sums of such counts stay exact. */
+static uint64_t count_of(uint64_t n)
+{
+	return n < LIMIT_MAX ? n : LIMIT_MAX;
+}
+
 static kova_status usage_parse(struct slice rest, struct rlqs_usage *u)
 {
 	struct wire_field f;
@@ -71,9 +78,9 @@ static kova_status usage_parse(struct slice rest, struct rlqs_usage *u)
 		if (wire_is(&f, 1, WIRE_BYTES))
 			status = id_parse(f.bytes, &u->id);
 		else if (wire_is(&f, 3, WIRE_VARINT))
-			u->allowed = f.value;
+			u->allowed = count_of(f.value);
 		else if (wire_is(&f, 4, WIRE_VARINT))
-			u->denied = f.value;
+			u->denied = count_of(f.value);
 	}
 	return status;
 }

@@ -596,9 +596,12 @@ void http_server_free(struct http_server *s)
 
 void http_server_refuse(struct http_server *s, unsigned status, const char *detail)
 {
-	struct http_exchange *x = exchange_new(s);
+	struct http_exchange *x;
 
 	s->receiving = false;
+	if (s->ended) /* nothing is answered behind the last answer */
+		return;
+	x = exchange_new(s);
 	s->owes_continue = false;
 	s->ended = true;
 	if (x == NULL) {

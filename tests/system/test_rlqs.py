@@ -261,6 +261,11 @@ class Streams(Quotas):
         self.assertEqual(self.refused(reports().SerializeToString()), invalid, "no domain")
         self.assertEqual(self.refused(entry.SerializeToString()), invalid, "no id")
         self.assertEqual(self.refused(reports(domain="edge").SerializeToString(), other.SerializeToString()), invalid)
+        long = reports(domain="edge")
+        usage = long.bucket_quota_usages.add(num_requests_allowed=1)
+        usage.bucket_id.bucket["remote_address"] = "x" * 2000  # too long for a key: it can only be denied
+        long.bucket_quota_usages.add(num_requests_allowed=2**64 - 1).bucket_id.bucket["remote_address"] = "y"
+        self.assertEqual(self.refused(long.SerializeToString(), b"\xff"), invalid)
         flood = [reports(domain="edge").SerializeToString()] * 3000
         self.assertEqual(self.refused(*flood), grpc.StatusCode.RESOURCE_EXHAUSTED)
         large = reports(domain="x" * 70000).SerializeToString()

@@ -189,7 +189,7 @@ class Refusals(Tls):
             said = b""
             while data := client.recv(4096):
                 said += data
-        self.assertIn(b"\0\0\0\x0cthis port speaks TLS only", said)
+        self.assertEqual(said, b"\0\0\0\4" + bytes(5) + b"\0\0\x21\7" + bytes(5) + bytes(4) + b"\0\0\0\x0cthis port speaks TLS only")
         self.counted(agent, "plain_text", 2)
         self.assertEqual(agent.call("PING"), "PONG")
 
