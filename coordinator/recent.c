@@ -2,17 +2,26 @@
 
 #include <stdlib.h>
 
-bool recent_init(struct recent *r, size_t max)
+bool recent_init(struct recent *r, size_t max, size_t max_bytes)
 {
-	*r = (struct recent){.texts = calloc(max, sizeof *r->texts), .max = max};
+	*r = (struct recent){
+		.texts = calloc(max, sizeof *r->texts), .max = max, .max_bytes = max_bytes};
 	return r->texts != NULL;
+}
+
+static void forget_oldest(struct recent *r)
+{
+	struct buf *slot = &r->texts[r->first++ % r->max];
+
+	r->bytes -= slot->len;
+	buf_release(slot);
 }
 
 void recent_clear(struct recent *r)
 {
-	for (size_t i = 0; i < r->max; i++)
-		buf_release(&r->texts[i]);
-	r->n = 0;
+	while (r->first < r->n)
+		forget_oldest(r);
+	r->first = r->n = 0;
 }
 
 void recent_release(struct recent *r)
@@ -24,17 +33,17 @@ void recent_release(struct recent *r)
 
 void recent_add(struct recent *r, struct buf *text)
 {
-	struct buf *slot = &r->texts[r->n++ % r->max];
-
-	buf_release(slot);
-	*slot = *text;
+	while (r->first < r->n &&
+	       (r->n - r->first == r->max || r->bytes + text->len > r->max_bytes))
+		forget_oldest(r);
+	r->bytes += text->len;
+	r->texts[r->n++ % r->max] = *text;
 	*text = (struct buf){0};
 }
 
 void recent_write(const struct recent *r, uint64_t since, struct buf *out)
 {
-	uint64_t oldest = r->n > r->max ? r->n - r->max : 0;
-	uint64_t first = since > oldest ? since : oldest;
+	uint64_t first = since > r->first ? since : r->first;
 
 	buf_add_text(out, "[");
 	for (uint64_t i = first; i < r->n; i++) {

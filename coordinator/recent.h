@@ -1,4 +1,4 @@
-/* The last texts of many: a ring that forgets the oldest. */
+/* The last texts of many, bounded in number and in bytes: a ring that forgets the oldest. */
 #pragma once
 
 #include <stddef.h>
@@ -9,12 +9,14 @@
 
 struct recent {
 	struct buf *texts; /* owned; of `max` */
-	size_t max;
-	uint64_t n; /* that were added: the newest has the number n − 1 */
+	size_t max, max_bytes;
+	size_t bytes;
+	uint64_t first; /* the number of the oldest that is there */
+	uint64_t n;     /* that were added: the newest has the number n − 1 */
 };
 
 /* False: out of memory. */
-KOVA_MUST_CHECK bool recent_init(struct recent *r, size_t max);
+KOVA_MUST_CHECK bool recent_init(struct recent *r, size_t max, size_t max_bytes);
 void recent_release(struct recent *r);
 
 /* Takes what `text` has, which is empty afterwards. */

@@ -2,7 +2,6 @@
 
 #include <jansson.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "coord_events.h"
 #include "coord_gossip.h"
@@ -15,12 +14,18 @@
 #include "rows.h"
 #include "share.h"
 
-enum { SOURCES = 3, RECORD_MAX = 64 * 1024, MEMBERS_EVERY = 5 };
+enum {
+	SOURCES = 3,
+	RECORD_MAX = 64 * 1024,
+	KEPT_MAX = 2000, /* records of each */
+	KEPT_BYTES_MAX = 1024 * 1024,
+	MEMBERS_EVERY = 5,
+};
 
-/* What is kept of a topic. */
+/* What is kept of a topic: of `tail` of each partition the last, and what comes. */
 static const struct source_terms {
 	const char *topic, *event;
-	unsigned kept;
+	unsigned tail;
 } terms[SOURCES] = {
 	{ROLLUP_TOPIC, "rows", 600},
 	{"kova.pool.v1", "pools", 200},
@@ -48,15 +53,13 @@ struct world {
 
 /* ---- Topics ---- */
 
-/* No key is shown here, where no token is asked for: nobody is told of whom an override is, and what anything was or is. */
+/* No key is shown here, where no token is asked for: not of whom an override or weights are, nor what anything was or is. */
 static void hide_keys(json_t *event)
 {
-	const char *kind = json_string_value(json_object_get(event, "kind"));
+	static const char *const names[] = {"key", "prefix", "parent", "before", "after"};
 
-	json_object_del(event, "before");
-	json_object_del(event, "after");
-	if (kind != NULL && strcmp(kind, "override") == 0)
-		json_object_del(event, "name");
+	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+		json_object_del(event, names[i]);
 }
 
 /* Written anew, for what a record has may be on several lines; what is no JSON is left out. */
@@ -87,7 +90,7 @@ static void read_topics(struct world *w)
 		if (s->consumer != NULL || s->is_closing)
 			continue;
 		s->consumer = kafka_consumer_new(w->loop, &conf->kafka, conf->node, terms[i].topic,
-						 terms[i].kept, &events, &error);
+						 terms[i].tail, &events, &error);
 		if (s->consumer == NULL)
 			log_event(LOG_ERROR, "kafka_error", "the dashboard can't read a topic",
 				  LOG_TEXT_FIELD("topic", terms[i].topic));
@@ -289,7 +292,7 @@ struct world *world_new(uv_loop_t *loop, struct coord_share *share)
 
 	for (unsigned i = 0; ok && i < SOURCES; i++) {
 		w->sources[i].world = w;
-		ok = recent_init(&w->sources[i].recent, terms[i].kept);
+		ok = recent_init(&w->sources[i].recent, KEPT_MAX, KEPT_BYTES_MAX);
 	}
 	if (!ok) {
 		for (unsigned i = 0; w != NULL && i < SOURCES; i++)

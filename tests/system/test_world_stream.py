@@ -91,7 +91,8 @@ class Topics(Watching, kafka.Case):
         spread = json.dumps(event, indent=2).encode()  # on several lines
         self.broker.produce("kova.events.v1", [(b"n", spread, {}), (b"n", b"{not JSON\n\ndata: x", {}), (b"n", b"[1]", {}),
                                                (b"n", b'{"long":"' + b"x" * 70000 + b'"}', {})])
-        change = {"event": "config_changed", "kind": "override", "name": "secret-key", "before": {"key": "secret-key"}, "after": None, "hlc": 9}
+        change = {"event": "config_changed", "kind": "override", "name": "p", "before": {"key": "k-1"}, "after": None,
+                  "key": "k-1", "prefix": "k-", "parent": "k", "hlc": 9}
         pool = {"event": "pool_numbers", "pool": "p", "share": {"a": 1}}
         self.broker.produce("kova.pool.v1", [(b"p", json.dumps(pool).encode(), {})])
         viewer = self.watch(daemon)
@@ -100,7 +101,7 @@ class Topics(Watching, kafka.Case):
         self.broker.produce("kova.events.v1", [(b"n", json.dumps({**event, "hlc": 6}).encode(), {})])
         self.assertEqual(viewer.until("events"), [{**event, "hlc": 6}])
         self.broker.produce("kova.events.v1", [(b"n", json.dumps(change).encode(), {})])
-        self.assertEqual(viewer.until("events"), [{"event": "config_changed", "kind": "override", "hlc": 9}])
+        self.assertEqual(viewer.until("events"), [{"event": "config_changed", "kind": "override", "name": "p", "hlc": 9}])
 
     def test_nothing_is_read_while_nobody_watches(self):
         daemon = self.coordinate()

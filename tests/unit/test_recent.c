@@ -32,7 +32,7 @@ Test(recent, the_oldest_are_forgotten)
 {
 	struct recent r;
 
-	cr_assert(recent_init(&r, KEPT));
+	cr_assert(recent_init(&r, KEPT, 1000));
 	expect(&r, 0, "[]");
 	add(&r, 10, 12);
 	expect(&r, 0, "[10,11,12]");
@@ -46,7 +46,7 @@ Test(recent, from_a_number_on)
 {
 	struct recent r;
 
-	cr_assert(recent_init(&r, KEPT));
+	cr_assert(recent_init(&r, KEPT, 1000));
 	add(&r, 0, 4);
 	expect(&r, 1, "[2,3,4]");
 	expect(&r, 3, "[3,4]");
@@ -56,5 +56,22 @@ Test(recent, from_a_number_on)
 	expect(&r, 0, "[]");
 	add(&r, 7, 7);
 	expect(&r, 0, "[7]");
+	recent_release(&r);
+}
+
+Test(recent, so_many_bytes_are_kept)
+{
+	struct recent r;
+
+	cr_assert(recent_init(&r, KEPT, 4));
+	add(&r, 10, 12);
+	expect(&r, 0, "[11,12]");
+	add(&r, 7, 7);
+	expect(&r, 0, "[12,7]");
+	add(&r, 12345, 12345); /* one is kept, whatever its size */
+	expect(&r, 0, "[12345]");
+	add(&r, 8, 8);
+	expect(&r, 0, "[8]");
+	cr_expect_eq(r.bytes, 1);
 	recent_release(&r);
 }
