@@ -5,7 +5,7 @@
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-jobs=$(nproc 2>/dev/null || echo 2)
+jobs=${KOVA_JOBS:-$(nproc 2>/dev/null || echo 2)}
 
 say() {
 	printf '\033[1m==>\033[0m %s\n' "$*" >&2
