@@ -139,8 +139,9 @@ const struct command command_top = {
 	.name = "top",
 	.summary = "Show the keys that ask for most, and those most refused",
 	.usage = "[POLICY] [--limit N] [--every DURATION] [--count N]",
-	.details = "Costs of late, as this agent saw them: what was counted counts half every\nfive "
-		   "minutes. Needs a token with the scope admin, where there are tokens.",
+	.details =
+		"Costs of late, as this agent saw them: what was counted counts half every\nfive "
+		"minutes. Needs a token with the scope admin, where there are tokens.",
 	.examples =
 		"kovactl top\nkovactl top captcha-submit --limit 5 --count 1\nkovactl top --json",
 	.options = options,
