@@ -38,7 +38,8 @@ static const struct conf_option region_options[] = {
 	 .form = "object",
 	 .at = offsetof(struct region_fields, redis),
 	 .otherwise = "none",
-	 .text = "as in the agents' configuration: with it the ledgers there are compared with Kafka's"},
+	 .text = "as in the agents' configuration: with it the ledgers there are compared with "
+		 "Kafka's"},
 };
 
 const struct conf_table coord_region_table = {
