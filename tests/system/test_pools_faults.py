@@ -104,12 +104,16 @@ class Faults(harness.Case):
         self.addCleanup(client.close)
         for _ in range(5):
             client.call("KOVA.POOL.REPORT", "cools", client.call("KOVA.POOL.NEXT", "cools")[1], "refused")
-        for pool, paused in (("none", "empty"), ("cools", "cooling")):
+
+        def cost(pool, paused):
+            """CPU seconds of agent and Redis, in ticks of 10 ms, of 1000 calls."""
             before = cpu_seconds(agent.child.pid) + cpu_seconds(redis.child.pid)
             for _ in range(1000):
                 self.assertEqual(client.call("KOVA.POOL.NEXT", pool)[17], paused)
-            self.assertLessEqual(cpu_seconds(agent.child.pid) + cpu_seconds(redis.child.pid) - before,
-                                 1 if harness.SANITIZED else 0.05)
+            return cpu_seconds(agent.child.pid) + cpu_seconds(redis.child.pid) - before
+        for pool, paused in (("none", "empty"), ("cools", "cooling")):
+            # Others on the same processor make it dearer, nothing makes it cheaper.
+            self.assertLessEqual(min(cost(pool, paused) for _ in range(3)), 1 if harness.SANITIZED else 0.05)
 
 
 if __name__ == "__main__":
