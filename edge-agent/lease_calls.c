@@ -203,12 +203,14 @@ bool entry_ask(struct leases *w, struct lease_entry *e, uint64_t cost)
 {
 	struct wanted wanted = want(w, e, cost);
 	uint64_t amount = wanted.amount > cost ? wanted.amount : cost;
+	struct lease_terms *before = e->terms; /* the request borrows their policy's name */
 	struct request_state *s = NULL;
 
 	if (wanted.amount > 0 && entry_rare(w, e) != NULL)
 		s = leases_key_request(w, lease_entry_policy(e), lease_entry_key(e), cost);
 	if (s == NULL)
 		return false;
+	before->refs++;
 	if (has_arrived(s) && s->site->region != NULL &&
 	    region_up(s->site->region, s->groups[0].slot) && has_these_terms(w, e, s)) {
 		struct lease_rare *rare = e->rare;
@@ -226,6 +228,7 @@ bool entry_ask(struct leases *w, struct lease_entry *e, uint64_t cost)
 		submit_lease(w, rare, s, amount);
 	}
 	request_free(&s->request);
+	lease_terms_unref(&w->terms, before);
 	return entry_asks(e); /* else it failed at once */
 }
 
