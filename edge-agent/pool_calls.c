@@ -279,6 +279,17 @@ static struct pool_request *line_pop(struct pool_line *l)
 	return r;
 }
 
+/* For whose caller has left while it stood in line no endpoint is asked for. */
+static void line_skip_left(struct pool_line *l)
+{
+	while (l->first != NULL && l->first->abandoned && l->first->kind == POOL_ASK_NEXT) {
+		struct pool_request *r = line_pop(l);
+
+		pool_wait_give_up(r);
+		pool_request_free(r);
+	}
+}
+
 static double random_share(struct pool_service *s)
 {
 	uint32_t random;
@@ -305,8 +316,10 @@ static void fill(struct pool_call *c)
 	l->n_leave -= c->n_leave;
 	if (l->n_leave > 0)
 		memmove(l->leave, l->leave + c->n_leave, l->n_leave * sizeof *l->leave);
-	while (l->first != NULL && c->n_undo + c->n_leave + c->n < POOL_CALL_OPS_MAX)
+	while (l->first != NULL && c->n_undo + c->n_leave + c->n < POOL_CALL_OPS_MAX) {
 		add_request(c, line_pop(l));
+		line_skip_left(l);
+	}
 	c->n_found = pool_probes_tell(l, c->def, &c->program);
 	c->probes = pool_probes_ask(l, c->def, &c->program, &c->room);
 	if (l->looking && !l->looked) {
@@ -352,8 +365,9 @@ static void line_call(struct pool_line *l)
 	call_send(c);
 }
 
-static bool line_has_work(const struct pool_line *l)
+static bool line_has_work(struct pool_line *l)
 {
+	line_skip_left(l);
 	return l->first != NULL || l->n_undo > 0 || l->n_leave > 0 || l->found != NULL ||
 	       (l->asking_prober && !l->asked_prober) || (l->looking && !l->looked);
 }

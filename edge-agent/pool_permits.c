@@ -153,8 +153,8 @@ bool pool_permits_ask(struct pool_request *r, struct pool_permits *p,
 	struct script_op op;
 	unsigned own;
 
-	if (r->abandoned || r->apart || !pool_permits_needed(r))
-		return false; /* who has left can't spend them: the endpoint goes back by itself */
+	if (r->apart || !pool_permits_needed(r))
+		return false;
 	r->aside = request_for(r, SLICE(POOL_PERMITS_HOLDER));
 	if (r->aside == NULL)
 		return false;
