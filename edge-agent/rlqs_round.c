@@ -18,7 +18,8 @@ enum {
 	AGAIN_MAX_US = 1000000,
 	BLANKET_S = 8, /* how long a blanket rule is told for; by `on_outage`: */
 	OUTAGE_S = 2,
-	PART = 4, /* of what a full limit holds, an allowance is so much at most */
+	SHARE_MAX = 256, /* clients that are given something in one round */
+	PART = 4,        /* of what a full limit holds, an allowance is so much at most */
 };
 
 /* A bucket of which so long nothing was asked, as its reports say, is abandoned, and one of which none comes for so long. */
@@ -86,8 +87,6 @@ static void give(struct rlqs_sub *s, const struct allotted *said, uint32_t amoun
 	allowance_give(&s->allowance, rlqs_now_us(r), &part, (uint64_t)seconds * 1000000);
 	rlqs_counters(r)->granted += amount;
 }
-
-enum { SHARE_MAX = 256 }; /* clients that are given something in one round */
 
 /* Those that still want something, the newest first. */
 static unsigned wanting(struct rlqs_bucket *b, struct rlqs_sub *of[static SHARE_MAX],
@@ -226,11 +225,12 @@ static uint32_t most_of(struct rlqs_bucket *b)
 	return part > 0 ? (uint32_t)part : 1;
 }
 
-/* What they want together. */
+/* What they want together, of whom those beyond SHARE_MAX want it in another round. */
 static uint64_t collect(struct rlqs_bucket *b)
 {
 	uint64_t now_us = rlqs_now_us(b->rlqs), sum = 0;
 	uint32_t most = most_of(b);
+	unsigned n = 0;
 
 	for (struct rlqs_sub *s = b->subs; s != NULL; s = s->next) {
 		struct allowance sure = s->allowance;
@@ -240,6 +240,8 @@ static uint64_t collect(struct rlqs_bucket *b)
 		s->want = rlqs_stream_keeps_up(s->stream)
 				  ? allowance_want(&sure, now_us, ALLOT_TTL_US, most)
 				  : 0;
+		if (s->want > 0 && ++n > SHARE_MAX)
+			s->want = 0;
 		sum += s->want;
 	}
 	return sum;
