@@ -270,17 +270,13 @@ static void answer_page(struct http_exchange *x, const struct http_request *r)
 static void answer_stream(struct http_exchange *x)
 {
 	struct http_conn *c = http_exchange_data(x);
-	const struct http_answer head = {.status = 200,
-					 .media_type = "text/event-stream; charset=utf-8",
-					 .fields = SLICE("Cache-Control: no-store\r\n"
-							 "X-Accel-Buffering: no\r\n")};
 
 	if (http_exchange_is_head(x)) {
-		http_exchange_answer(x, &head);
+		http_exchange_answer(x, &http_event_stream);
 	} else if (world_viewers(c->front->world) >= WORLD_VIEWERS_MAX) {
 		answer_problem(x, 503, "too many watch already; at most 32 may at a time");
 	} else {
-		http_exchange_stream(x, &head);
+		http_exchange_stream(x, &http_event_stream);
 		c->stream = x;
 		uv_timer_stop(&c->idle);
 		if (!world_join(c->front->world, &c->viewer))

@@ -20,15 +20,10 @@ void handle_pages(struct http_call *c, const struct http_request *r)
 
 void handle_stream(struct http_call *c, const struct http_request *r)
 {
-	const struct http_answer head = {.status = 200,
-					 .media_type = "text/event-stream; charset=utf-8",
-					 .fields = SLICE("Cache-Control: no-store\r\n"
-							 "X-Accel-Buffering: no\r\n")};
-
 	if (!call_query(c, r->query, NULL, 0))
 		return;
 	if (http_exchange_is_head(c->exchange)) {
-		call_answer_with(c, &head);
+		call_answer_with(c, &http_event_stream);
 		return;
 	}
 	c->viewer = (struct live_viewer){.exchange = c->exchange,
@@ -40,5 +35,5 @@ void handle_stream(struct http_call *c, const struct http_request *r)
 		call_problem(c, 503, "too many watch already; at most 64 may at a time");
 		return;
 	}
-	http_exchange_stream(c->exchange, &head);
+	http_exchange_stream(c->exchange, &http_event_stream);
 }

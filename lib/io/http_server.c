@@ -250,6 +250,14 @@ static void flush_queue(struct http_server *s)
 	write_continue_if_due(s);
 }
 
+static const char event_stream_fields[] = "Cache-Control: no-store\r\nX-Accel-Buffering: no\r\n";
+
+const struct http_answer http_event_stream = {
+	.status = 200,
+	.media_type = "text/event-stream; charset=utf-8",
+	.fields = {event_stream_fields, sizeof event_stream_fields - 1},
+};
+
 void http_exchange_stream(struct http_exchange *x, const struct http_answer *a)
 {
 	struct http_server *s = x->server;

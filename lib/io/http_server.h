@@ -94,6 +94,8 @@ void http_exchange_answer(struct http_exchange *x, const struct http_answer *a);
  * until it is abandoned (http_server_abandon_from(), http_server_free()). Not for HEAD.
  */
 void http_exchange_stream(struct http_exchange *x, const struct http_answer *a);
+/* The head of such an answer that is server-sent events (HTML Living Standard), which no proxy is to keep or gather. */
+extern const struct http_answer http_event_stream;
 /* More of that body. False: its turn has not come, since one before it has no answer yet; nothing is written. */
 bool http_exchange_write(struct http_exchange *x, struct slice bytes);
 bool http_exchange_is_head(const struct http_exchange *x);

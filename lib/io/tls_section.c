@@ -46,7 +46,6 @@ static const struct conf_option options[] = {
 	 .at = offsetof(struct tls_fields, min_version),
 	 .fallback = "1.2",
 	 .text = "the oldest version of TLS that is spoken"},
-	/* The last one: the coordinator has no such option. */
 	{.name = "fronts",
 	 .type = CONF_LIST,
 	 .item = CONF_STRING,
@@ -55,23 +54,12 @@ static const struct conf_option options[] = {
 	 .text = "which of `resp`, `http` and `grpc` speak TLS; the others stay plain"},
 };
 
-#define N_OPTIONS (sizeof options / sizeof options[0])
-
-const struct conf_table tls_agent_table = {
+const struct conf_table tls_table = {
 	.title = "`tls`",
 	.text = "TLS for what listens on TCP; unix sockets and gossip are not touched. What it "
-		"does, and "
-		"how certificates are renewed: "
-		"[Security](security.md).",
+		"does, and how certificates are renewed: [Security](security.md).",
 	.options = options,
-	.n_options = N_OPTIONS,
-};
-
-const struct conf_table tls_coordinator_table = {
-	.title = "`tls`",
-	.text = "TLS for `http`, as an agent's: [Security](security.md).",
-	.options = options,
-	.n_options = N_OPTIONS - 1,
+	.n_options = sizeof options / sizeof options[0],
 };
 
 const char *const tls_front_names[TLS_FRONTS] = {"resp", "http", "grpc"};

@@ -1,4 +1,4 @@
-/* The section `tls` of a configuration, which agent and coordinator share. */
+/* The section `tls` of an agent's configuration. */
 #pragma once
 
 #include "io/conf.h"
@@ -10,11 +10,11 @@ struct tls_fields {
 	const char *cert, *key, *client_ca;
 	int client_auth;      /* enum tls_client_auth; −1: absent */
 	int min_version;      /* enum tls_version */
-	const json_t *fronts; /* the agent's; NULL: all */
+	const json_t *fronts; /* NULL: all */
 };
 
-/* The object `tls`, of struct tls_fields: the agent's has all options, the coordinator's no `fronts`. */
-extern const struct conf_table tls_agent_table, tls_coordinator_table;
+/* The object `tls`, of struct tls_fields. */
+extern const struct conf_table tls_table;
 
 enum tls_front { TLS_FRONT_RESP = 1, TLS_FRONT_HTTP = 2, TLS_FRONT_GRPC = 4 };
 enum { TLS_FRONTS = 3 };
