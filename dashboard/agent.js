@@ -4,7 +4,9 @@ import { $, say, rows, facts, said, dialog, list, make } from "./parts.js";
 import { count, duration, ms, percent, quantile, rate, when } from "./format.js";
 import { call, follow, token } from "./feed.js";
 import { Chart, redrawCharts } from "./charts.js";
+import { linkTo } from "./link.js";
 import { startTheme } from "./look.js";
+import { showMembers } from "./members.js";
 import { showPools } from "./pools.js";
 import { loadConfig, startConfig, editOverride } from "./config.js";
 
@@ -30,7 +32,6 @@ let seen = 0; // when the last came, by this clock
 let reasons = []; // [at, {reason: refused since the stats before}] of the last five minutes
 let config = -1;
 let since = new Map(); // problem: since when, in words
-let link = "wait";
 
 /* ---- what two events differ by ---- */
 
@@ -209,14 +210,6 @@ function showTop(top) {
   }
 }
 
-function showMembers(members) {
-  rows($("members"), members, (member) => `${member.node} ${member.role}`, (member) => [
-    member.node, member.region || "–", member.role,
-    { state: { alive: "good", suspect: "warn", dead: "bad" }[member.state], text: member.state },
-    member.address, { num: `${member.skew_ms > 0 ? "+" : ""}${member.skew_ms} ms` },
-  ]);
-}
-
 /* ---- the stream ---- */
 
 function onStats(stats) {
@@ -241,27 +234,7 @@ function onStats(stats) {
   seen = Date.now();
 }
 
-const EVENTS = { stats: onStats, top: showTop, pools: (event) => showPools(event.pools), members: (event) => showMembers(event.members) };
-
-function onState(state, detail) {
-  const changed = state !== link;
-  link = state;
-  $("link").dataset.state = state === "live" ? "good" : state === "locked" ? "warn" : "bad";
-  const texts = { live: "Live", quiet: "No data for 5 s", lost: "Reconnecting", locked: "Token needed" };
-  say($("link"), texts[state]);
-  document.body.classList.toggle("stale", state !== "live");
-  if (state === "live" || (!changed && state !== "locked")) return; // each token that is refused is asked for again
-  $("status").dataset.state = state === "locked" ? "warn" : "bad";
-  if (state === "locked") {
-    say($("status-title"), "A token is needed");
-    say($("status-why"), "This agent answers who brings a token of its tokens file.");
-    askToken(token.get() === "" ? "" : detail);
-  } else {
-    say($("status-title"), state === "quiet" ? "No data for 5 s, reconnecting" : "The agent can't be reached, reconnecting");
-    say($("status-why"), seen > 0 ? `What is shown is from ${when(seen)}.` : detail || "");
-  }
-  $("status-why").hidden = false;
-}
+const EVENTS = { stats: onStats, top: showTop, pools: (event) => showPools(event.pools), members: showMembers };
 
 /* ---- the token ---- */
 
@@ -291,4 +264,7 @@ $("token-forget").addEventListener("click", () => {
 
 startTheme(redrawCharts);
 startConfig();
-const begin = follow("v1/stream", { event: (name, data) => EVENTS[name] && EVENTS[name](data), state: onState });
+const begin = follow("v1/stream", {
+  event: (name, data) => EVENTS[name] && EVENTS[name](data),
+  state: linkTo("agent", () => seen, (detail) => askToken(token.get() === "" ? "" : detail)),
+});

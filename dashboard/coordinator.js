@@ -4,7 +4,9 @@ import { $, facts, list, make, rows, say } from "./parts.js";
 import { count, duration, percent, rate, when } from "./format.js";
 import { follow } from "./feed.js";
 import { Chart, redrawCharts } from "./charts.js";
+import { linkTo } from "./link.js";
 import { startTheme } from "./look.js";
+import { showMembers } from "./members.js";
 
 const EVENTS_KEPT = 100;
 const CHART_S = 300;
@@ -27,7 +29,6 @@ let touched = false; // rows have come since the last stats
 let happened = []; // events, the newest first
 let last = null;
 let seen = 0;
-let link = "wait";
 let since = 0;
 
 const FIELDS = ["admitted", "refused", "waited"];
@@ -230,30 +231,9 @@ function onStats(stats) {
   seen = Date.now();
 }
 
-function showMembers({ members }) {
-  rows($("members"), members, (member) => `${member.node} ${member.role}`, (member) => [
-    member.node, member.region || "–", member.role,
-    { state: { alive: "good", suspect: "warn", dead: "bad" }[member.state], text: member.state },
-    member.address, { num: `${member.skew_ms > 0 ? "+" : ""}${member.skew_ms} ms` },
-  ]);
-}
-
 /* ---- the stream ---- */
-
-function onState(state, detail) {
-  const changed = state !== link;
-  link = state;
-  $("link").dataset.state = state === "live" ? "good" : "bad";
-  say($("link"), { live: "Live", quiet: "No data for 5 s", lost: "Reconnecting", locked: "Refused" }[state]);
-  document.body.classList.toggle("stale", state !== "live");
-  if (state === "live" || !changed) return;
-  $("status").dataset.state = "bad";
-  say($("status-title"), state === "quiet" ? "No data for 5 s, reconnecting" : "The coordinator can't be reached, reconnecting");
-  say($("status-why"), seen > 0 ? `What is shown is from ${when(seen)}.` : detail || "");
-  $("status-why").hidden = false;
-}
 
 const EVENTS = { stats: onStats, rows: addRows, pools: addPools, events: addEvents, members: showMembers };
 
 startTheme(redrawCharts);
-follow("v1/stream", { event: (name, data) => EVENTS[name] && EVENTS[name](data), state: onState });
+follow("v1/stream", { event: (name, data) => EVENTS[name] && EVENTS[name](data), state: linkTo("coordinator", () => seen) });
