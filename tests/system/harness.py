@@ -30,6 +30,9 @@ THREADS = int(os.environ.get("KOVA_TEST_THREADS", "1"))
 # A sanitized program is several times slower, and so is a machine that does other things meanwhile.
 PATIENCE = 60.0 if SANITIZED else 20.0
 
+# Of each Redis of which a test doesn't say it: a store that is slow is not one that is down.
+PATIENT = {"timeout": "5s", "connect_timeout": "5s"}
+
 
 def program(name):
     path = os.path.join(BUILD, name)
@@ -242,7 +245,10 @@ class Agent(Process):
         config = dict(config)
         config.setdefault("listen", {"resp": f"127.0.0.1:{free_port()}", "http": f"127.0.0.1:{free_port()}"})
         config.setdefault("state_dir", os.path.join(directory, "state"))
-        config.setdefault("redis", {"mode": "embedded", "timeout": "2s"})  # a busy machine is no outage
+        config["redis"] = _patient(config.get("redis", {"mode": "embedded"}))
+        if "regions" in config:
+            config["regions"] = {name: {**region, "redis": _patient(region["redis"])} if "redis" in region else region
+                                 for name, region in config["regions"].items()}
         config.setdefault("threads", THREADS)
         self.config = config
         self.resp_address = _host_port(config["listen"].get("resp"))
@@ -323,6 +329,10 @@ def alive(pid):
             return file.read().rpartition(")")[2].split()[0] not in ("Z", "X")
     except FileNotFoundError:
         return False
+
+
+def _patient(redis):
+    return {**PATIENT, **redis}
 
 
 def _host_port(address):

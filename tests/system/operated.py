@@ -1,6 +1,8 @@
 """What an operator looks at: an agent of each of two regions and a coordinator, with every part that has metrics, under a little load."""
+import contextlib
 import itertools
-import time
+import threading
+from concurrent import futures
 
 import coordinator
 import harness
@@ -42,7 +44,7 @@ class Case(harness.Case):
         self.coordinator.wait_ready()
 
     def shared(self, node):
-        regions = {region: {"redis": {"mode": "standalone", "url": redis.url, "timeout": "2s"}}
+        regions = {region: {"redis": {"mode": "standalone", "url": redis.url}}
                    for region, redis in self.redis.items()}
         return {"node": node, "regions": regions, "policies": POLICIES,
                 "kafka": {"bootstrap": self.broker.bootstrap},
@@ -73,9 +75,19 @@ class Case(harness.Case):
                     outcome = "refused" if given["endpoint"] == "dc-1" and not given["trial"] else "ok"
                     connection.call("KOVA.POOL.REPORT", pool, given["ticket"], outcome)
 
-    def use_for(self, seconds):
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            for agent in self.agents.values():
-                self.use(agent)
-            time.sleep(0.1)
+    @contextlib.contextmanager
+    def in_use(self):
+        ended = threading.Event()
+
+        def use():
+            while not ended.wait(0.1):
+                for agent in self.agents.values():
+                    self.use(agent)
+
+        with futures.ThreadPoolExecutor() as beside:
+            user = beside.submit(use)
+            try:
+                yield
+            finally:
+                ended.set()
+            user.result()

@@ -11,23 +11,20 @@ SHAPES = ("embedded", "standalone", "cluster")
 # How many rounds of each kind (algorithm, shape) a test of many rounds makes.
 ROUNDS = int(os.environ.get("KOVA_ROUNDS", "50" if not harness.SANITIZED else "10"))
 
-# What these tests prove has nothing to do with how fast this machine is: a store that is slow is not one that is down.
-PATIENT = {"timeout": "5s", "connect_timeout": "5s"}
-
 
 def standalone(redis, **more):
-    return {"mode": "standalone", "url": redis.url, **PATIENT, **more}
+    return {"mode": "standalone", "url": redis.url, **more}
 
 
 def start_store(case, shape, shifted=None):
     """The `redis` object of a configuration. `shifted`: a clock.Clock of the servers."""
     with (shifted or clock.Real()).around():
         if shape == "embedded":
-            return {"mode": "embedded", **PATIENT}
+            return {"mode": "embedded"}
         if shape == "standalone":
             return standalone(case.start_redis())
         # With a clock that jumps for hours every node would think that it had heard nothing of the others for long.
-        return {**case.start_cluster(options=["--cluster-node-timeout", "864000000"]).config(), **PATIENT}
+        return case.start_cluster(options=["--cluster-node-timeout", "864000000"]).config()
 
 
 def start_agents(case, shape, policies, count=2, shifted=None, **config):

@@ -74,7 +74,7 @@ class Adaptive(harness.Case):
     def setUp(self):
         super().setUp()
         redis = self.start_redis()
-        config = {"redis": {"mode": "standalone", "url": redis.url, "timeout": "2s"},
+        config = {"redis": {"mode": "standalone", "url": redis.url},
                   "policies": [{**policy, "on_outage": "deny"} for policy in (AIMD, GRADIENT, SLOW, HOT)]}
         self.agents = [self.start_agent(config) for _ in range(2)]
 

@@ -28,7 +28,7 @@ class Moving(harness.Case):
         self.agents = [
             self.start_agent(
                 {
-                    "redis": {**self.cluster.config(), **shapes.PATIENT},
+                    "redis": self.cluster.config(),
                     "policies": [{**policy, "on_outage": "deny"} for policy in POLICIES],
                 }
             )

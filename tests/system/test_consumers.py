@@ -40,8 +40,8 @@ class Consumers(operated.Case):
         self.agents["eu"].http("PUT", "/v1/overrides", {"policy": "own", "key": "vip", "limit": 100, "per": "1s"})
         self.readers = {topic: self.broker.reader(topic, **coordinator.COMMITTED) for topic in TOPICS}
         self.read = {topic: [] for topic in TOPICS}
-        self.use_for(3)
-        harness.wait_for(self.all_told, "rows, pools' numbers and events of all that was done")
+        with self.in_use():
+            harness.wait_for(self.all_told, "rows, pools' numbers and events of all that was done")
         # Where a record comes each 200 ms, kcat -e hardly ever finds the end.
         for process in (self.coordinator, *self.agents.values()):
             process.stop()

@@ -3,6 +3,7 @@ there, a real Prometheus evaluates each expression, promtool finds the rules rig
 """
 
 # Mostly waits.
+import contextlib
 import glob
 import json
 import os
@@ -191,33 +192,42 @@ class Running(operated.Case):
                 [RULES],
             )
         ).wait_targets(3)
-        harness.wait_for(
-            lambda: self.use_for(2) or prometheus.query("kova_pool_return_ok_ratio"), "an endpoint that came back"
+        with self.in_use():
+            self.check_all(prometheus)
+
+    def check_all(self, prometheus):
+        for name, dashboard in dashboards().items():
+            for title, expression in expressions(dashboard):
+                with self.subTest(dashboard=name, panel=title, expression=expression):
+                    harness.wait_for(lambda e=expression: prometheus.query(substituted(e)), "a sample")
+            for variable in dashboard["templating"]["list"]:
+                if variable["type"] == "query":
+                    metric, label = re.fullmatch(r"label_values\((\w+).*, (\w+)\)", variable["definition"]).groups()
+                    query = f"count by ({label}) ({metric})"
+                    harness.wait_for(lambda q=query: prometheus.query(q), variable["definition"])
+        with contextlib.suppress(AssertionError):
+            harness.wait_for(lambda: not self.problems(), "all that is named")
+        self.assertEqual(self.problems(), [])
+        rules = [rule for group in prometheus.get("rules")["groups"] for rule in group["rules"]]
+        self.assertEqual(
+            {rule["name"]: (rule["health"], rule.get("lastError")) for rule in rules},
+            {name: ("ok", None) for name in alerts()},
         )
+
+    def problems(self):
+        """Of what dashboards and alerts name: what is not exposed now, and where it is named."""
         exposed = self.exposed()
         everywhere = {
             metric: [labels for job in exposed.values() for labels in job.get(metric, ())]
             for job in exposed.values()
             for metric in job
         }
-        for name, dashboard in dashboards().items():
-            of = exposed["kova-coordinator" if "coordinator" in name else "kova-agent"]
-            for title, expression in expressions(dashboard):
-                with self.subTest(dashboard=name, panel=title, expression=expression):
-                    self.assertEqual(list(promql.problems(expression, of)), [])
-                    self.assertTrue(prometheus.query(substituted(expression)), "no sample")
-            for variable in dashboard["templating"]["list"]:
-                if variable["type"] == "query":
-                    metric, label = re.fullmatch(r"label_values\((\w+).*, (\w+)\)", variable["definition"]).groups()
-                    self.assertTrue(prometheus.query(f"count by ({label}) ({metric})"), variable["definition"])
-        for name, rule in alerts().items():
-            with self.subTest(alert=name):
-                self.assertEqual(list(promql.problems(rule["expr"], everywhere)), [])
-        rules = [rule for group in prometheus.get("rules")["groups"] for rule in group["rules"]]
-        self.assertEqual(
-            {rule["name"]: (rule["health"], rule.get("lastError")) for rule in rules},
-            {name: ("ok", None) for name in alerts()},
-        )
+        named = [
+            (name, expression, exposed["kova-coordinator" if "coordinator" in name else "kova-agent"])
+            for name, dashboard in dashboards().items()
+            for _, expression in expressions(dashboard)
+        ] + [(name, rule["expr"], everywhere) for name, rule in alerts().items()]
+        return [(name, expression, what) for name, expression, of in named for what in promql.problems(expression, of)]
 
 
 if __name__ == "__main__":

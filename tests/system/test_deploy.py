@@ -201,7 +201,7 @@ class Image(Case):
         )
         redis, port, http = self.start_redis(), harness.free_port(), harness.free_port()
         config = {
-            "redis": {"mode": "standalone", "url": redis.url, "timeout": "2s"},
+            "redis": {"mode": "standalone", "url": redis.url},
             "state_dir": "/var/lib/kova",
             "listen": {"resp": f"127.0.0.1:{port}", "http": f"127.0.0.1:{http}", "grpc": None},
             "policies": [{"name": "day", "algorithm": "calendar", "limit": 2, "per": "day", "tz": "Europe/Istanbul"}],

@@ -22,7 +22,7 @@ until kovactl doctor >/dev/null 2>&1; do sleep 0.1; done
 
 
 def demo():
-    return {**json.loads(read(DEMO)), "node": "docs", "redis": {"mode": "embedded", "timeout": "2s"}}
+    return {**json.loads(read(DEMO)), "node": "docs", "redis": {"mode": "embedded"}}
 
 
 def json_value(text):
@@ -168,7 +168,7 @@ class Docs(harness.Case):
         redis.call(*setuser.group(0).split())
         redis.call("CONFIG", "SET", "requirepass", "another")
         agent = self.start_agent({**demo(), "redis": {
-            "mode": "standalone", "timeout": "2s", "url": f"redis://{setuser[1]}:{setuser[2]}@127.0.0.1:{redis.port}"}})
+            "mode": "standalone", "url": f"redis://{setuser[1]}:{setuser[2]}@127.0.0.1:{redis.port}"}})
         for policy in ("captcha-submit", "smooth", "login", "pages", "daily", "solver", "api"):
             self.assertEqual(agent.call("KOVA.TAKE", policy, "k", "ID", "i", "RECEIPT")[5], "ok", policy)
         permit = agent.call("KOVA.ACQUIRE", "exports", "k")[6]

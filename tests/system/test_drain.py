@@ -38,8 +38,7 @@ class Drain(harness.Case):
             self.assertEqual(agent.wait(), 0)
 
     def test_what_was_sent_before_is_answered(self):
-        agent = self.start_agent({"policies": [{"name": "p", "limit": 1000000, "per": "1s"}],
-                                  "redis": {"mode": "embedded", "timeout": "5s"}})
+        agent = self.start_agent({"policies": [{"name": "p", "limit": 1000000, "per": "1s"}]})
         with agent.resp() as connection:
             connection.send_raw(connection.encode("KOVA.TAKE", "p", "k") * 500)
             connection.read()  # it has begun

@@ -108,7 +108,7 @@ class PutAsGot(harness.Case):
     ]
 
     def test_policies_and_overrides(self):
-        agent = self.start_agent({"policies": self.POLICIES, "overrides": self.OVERRIDES, "redis": shapes.PATIENT})
+        agent = self.start_agent({"policies": self.POLICIES, "overrides": self.OVERRIDES})
 
         def listed(of):
             return agent.http("GET", f"/v1/{of}").json()[of]

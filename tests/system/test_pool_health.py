@@ -27,7 +27,7 @@ class Health(harness.Case):
     def start(self, *pools, threads=harness.THREADS, **more):
         if not hasattr(self, "redis"):
             self.redis = self.start_redis()
-        return self.start_agent({"redis": {"mode": "standalone", "url": self.redis.url, "timeout": "5s"},
+        return self.start_agent({"redis": {"mode": "standalone", "url": self.redis.url},
                                  "threads": threads, "pools": [{**POOL, **pool} for pool in pools]}, **more)
 
     def cool(self, agent, pool, *ids):

@@ -18,7 +18,7 @@ class Pools(harness.Case):
     def start(self, *pools, policies=(), **more):
         if not hasattr(self, "redis"):
             self.redis = self.start_redis()
-        return self.start_agent({"redis": {"mode": "standalone", "url": self.redis.url, "timeout": "5s"}, "pools": list(pools),
+        return self.start_agent({"redis": {"mode": "standalone", "url": self.redis.url}, "pools": list(pools),
                                  "policies": list(policies), **more})
 
     def connect(self, agent):

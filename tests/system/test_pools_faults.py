@@ -90,7 +90,7 @@ class Faults(harness.Case):
         cluster = self.start_cluster()
         pools = [{"name": f"x{i}", "endpoints": [f"http://192.0.{i}.{j}:1" for j in range(1, 4)], "permit": "p"} for i in range(12)]
         policy = {"name": "p", "limit": 5, "per": "60s", "burst": 5, "lease": "off"}
-        agent = self.start_agent({"redis": {**cluster.config(), "timeout": "5s"}, "pools": pools, "policies": [policy]})
+        agent = self.start_agent({"redis": cluster.config(), "pools": pools, "policies": [policy]})
         client = Resp(agent.resp_address)
         self.addCleanup(client.close)
         for pool in pools:
@@ -103,7 +103,7 @@ class Faults(harness.Case):
 
     def test_an_empty_pool_stays_cheap(self):
         redis = self.start_redis()
-        agent = self.start_agent({"redis": {"mode": "standalone", "url": redis.url, "timeout": "5s"}, "pools": [
+        agent = self.start_agent({"redis": {"mode": "standalone", "url": redis.url}, "pools": [
             {"name": "none"}, {"name": "cools", "floor": {"active": 0}, "endpoints": ["http://192.0.2.1:1"]}]})
         client = Resp(agent.resp_address)
         self.addCleanup(client.close)

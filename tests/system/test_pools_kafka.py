@@ -59,7 +59,7 @@ class Pools(EventsCase):
         redis = self.start_redis()
         tiers = [*endpoints(2), {"id": "up", "url": f"http://{USER}:{PASSWORD}@192.0.2.9:3128", "tier": 2}]
         pool = {"name": "x", "report": "500ms", "threshold": 2, "cooldown": {"base": "200ms", "jitter": 0}, "endpoints": tiers}
-        agents = [self.start(node=f"n{i}", redis={"mode": "standalone", "url": redis.url, "timeout": "2s"}, pools=[pool]) for i in range(2)]
+        agents = [self.start(node=f"n{i}", redis={"mode": "standalone", "url": redis.url}, pools=[pool]) for i in range(2)]
         for i in range(10):
             agent, ticket = agents[i % 2], self.given(agents[i % 2], "x", *(("TIER", 2) if i < 2 else ()))
             self.report(agent, "x", ticket, "refused" if ticket["endpoint"] == "e1" and i < 6 else "ok")
@@ -84,7 +84,7 @@ class Pools(EventsCase):
 
     def test_all_that_happens(self):
         rests, again = {"base": "10m"}, {"base": "100ms", "jitter": 0}
-        agent = self.start(redis={"mode": "embedded", "timeout": "2s"}, pools=[
+        agent = self.start(pools=[
             {"name": "cools", "threshold": 2, "cooldown": again, "endpoints": endpoints(1), "floor": {"active": 0}},
             {"name": "floor", "threshold": 2, "cooldown": rests, "endpoints": endpoints(2), "floor": {"active": 2, "pause": "100ms"}},
             {"name": "key", "kind": "key", "cooldown": rests, "endpoints": [{"id": "k", "key": KEY}]},

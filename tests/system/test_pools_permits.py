@@ -23,7 +23,7 @@ POLICIES = [{"name": "account", "limit": MANY, "per": "400d", "burst": MANY},
 class Permits(harness.Case):
     def start(self, *pools, policies=(), **more):
         self.redis = getattr(self, "redis", None) or self.start_redis()
-        return self.start_agent({"redis": {"mode": "standalone", "url": self.redis.url, "timeout": "5s"}, "pools": list(pools),
+        return self.start_agent({"redis": {"mode": "standalone", "url": self.redis.url}, "pools": list(pools),
                                  "policies": [*POLICIES, *policies], **more})
 
     def connect(self, agent):
@@ -102,7 +102,7 @@ class WhichWay(Permits):
         cluster = self.start_cluster()
         pools = [{"name": name, "kind": "key", "permit": "account", "endpoints": [{"id": "a", "key": "k", "group": group}]}
                  for name, group in (("acct", "acct"), ("other", "acct"))]
-        agent = self.start_agent({"redis": {**cluster.config(), "timeout": "5s"}, "pools": pools, "policies": POLICIES})
+        agent = self.start_agent({"redis": cluster.config(), "pools": pools, "policies": POLICIES})
         client = self.connect(agent)
         for pool in ("acct", "other", "acct", "other"):  # the slot of the account is the pool's, or another
             self.assertEqual(self.next(client, "TAKE", "worker", pool, pool=pool)["endpoint"], "a")

@@ -192,7 +192,7 @@ class Herd(harness.Case):
         redis = self.start_redis()
         door = self.keep(Door(redis.address))
         config = {
-            "redis": {"mode": "standalone", "url": "redis://127.0.0.1:%d" % door.address[1], **shapes.PATIENT},
+            "redis": {"mode": "standalone", "url": "redis://127.0.0.1:%d" % door.address[1]},
             "policies": POLICIES,
         }
         agents = [self.start_agent(config, ready=False) for _ in range(self.AGENTS)]

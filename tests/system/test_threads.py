@@ -21,9 +21,6 @@ ONE = {"name": "one", "limit": 1, "per": "1h", "burst": 1, "wait": {"max_wait": 
 LOCAL = {"name": "local", "limit": 40, "per": "1s", "burst": 40, "on_outage": "local"}
 
 
-PATIENT = {"mode": "embedded", "timeout": "5s"}  # a busy machine is no outage
-
-
 def loop_of(connection):
     """Ids are dealt out so that they say which loop serves a connection."""
     return (connection.call("CLIENT", "ID") - 1) % THREADS
@@ -38,7 +35,7 @@ def readable(connections):
 
 class Threads(harness.Case):
     def start(self, *policies, **more):
-        config = {"threads": THREADS, "policies": list(policies), "redis": PATIENT, **more}
+        config = {"threads": THREADS, "policies": list(policies), **more}
         return self.start_agent(config)
 
     def connections(self, agent, count=CONNECTIONS):
@@ -78,7 +75,7 @@ class Exact(Threads):
 
     def test_what_was_taken_outlives_a_kill(self):
         redis = self.start_redis()
-        config = {"redis": {"mode": "standalone", "url": redis.url, "timeout": "5s"}}
+        config = {"redis": {"mode": "standalone", "url": redis.url}}
         agent = self.start(WINDOW, **config)
         for connection in self.connections(agent, 8):
             for _ in range(5):
@@ -300,7 +297,7 @@ class Start(Threads):
 
     def test_each_number_of_threads(self):
         for threads in (1, 2, 64):
-            agent = self.start_agent({"threads": threads, "policies": [WINDOW], "redis": PATIENT})
+            agent = self.start_agent({"threads": threads, "policies": [WINDOW]})
             with load.Swarm([agent.resp_address], 128) as swarm:
                 hits = swarm.burst(("KOVA.TAKE", "window", "k"))
             self.assertEqual(sum(hit.admitted for hit in hits), 100, threads)

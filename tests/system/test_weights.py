@@ -26,7 +26,7 @@ class Weights(coordinator.Case):
 
     def agent(self, node, seed=None, **more):
         return self.start_agent({"node": node, "region": "eu", "policies": [POLICY], "gossip": self.gossip(node, seed),
-                                 "redis": {"mode": "standalone", "url": self.redis.url, "timeout": "2s"},
+                                 "redis": {"mode": "standalone", "url": self.redis.url},
                                  "kafka": {"bootstrap": self.broker.bootstrap, "report": "100ms"}, **more},
                                 directory=self.subdirectory(node))
 

@@ -116,7 +116,7 @@ class UsageCase(kafka.Case):
 
     def start(self, redis, directory=None, node="n", **more):
         return self.start_agent({"node": node, "region": "eu", "regions": {"eu": {}}, "threads": self.threads,
-                                 "redis": {"mode": "standalone", "url": redis.url, "timeout": "2s"}, "policies": POLICIES,
+                                 "redis": {"mode": "standalone", "url": redis.url}, "policies": POLICIES,
                                  "kafka": {"bootstrap": self.broker.bootstrap, **more}},
                                 directory=directory or self.subdirectory(node))
 
