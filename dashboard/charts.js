@@ -1,7 +1,7 @@
 // Lines over the last five minutes, drawn by uPlot, of a ring of numbers that never grows.
 /* global uPlot */
 
-import { make } from "./parts.js";
+import { make, say } from "./parts.js";
 
 const POINTS = 300;
 const FIRST_SPAN = 60; // seconds that are shown before there are as many
@@ -23,7 +23,7 @@ function axes(format) {
 
 /*
  * A chart in `parent` of `series`, each {name, label, dash, fill}, whose colour is the style's variable of its name. `add(at_ms,
- * values)` adds one point a second; null is a gap.
+ * values)` says what a second had, the newest or one before; null is a gap.
  */
 export class Chart {
   constructor(parent, legend, series, format) {
@@ -45,7 +45,7 @@ export class Chart {
   add(atMs, values) {
     const at = Math.round(atMs / 1000);
     const [times] = this.data;
-    if (this.first === 0) this.first = at;
+    if (this.first === 0 || at < this.first) this.first = at;
     if (times[POINTS - 1] === undefined) for (let i = 0; i < POINTS; i++) times[i] = at - POINTS + i;
     const last = times[POINTS - 1];
     const steps = Math.min(POINTS, Math.max(0, at - last));
@@ -57,13 +57,14 @@ export class Chart {
         column.push(null);
       });
     }
+    const place = POINTS - 1 - Math.max(0, times[POINTS - 1] - at);
+    if (place < 0) return;
     values.forEach((value, i) => {
-      this.data[i + 1][POINTS - 1] = value;
-      const text = value === null ? "–" : this.format(value);
-      if (this.values[i].textContent !== text) this.values[i].textContent = text;
+      this.data[i + 1][place] = value;
     });
     if (this.plot) this.plot.setData(this.data);
     else this.draw();
+    this.show(this.plot ? this.plot.cursor.idx : null);
   }
 
   draw() {
@@ -96,7 +97,7 @@ export class Chart {
     const at = index === null || index === undefined ? POINTS - 1 : index;
     this.values.forEach((node, i) => {
       const value = this.data[i + 1][at];
-      node.textContent = value === null ? "–" : this.format(value);
+      say(node, value === null ? "–" : this.format(value));
     });
   }
 

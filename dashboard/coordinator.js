@@ -23,9 +23,9 @@ const work = new Chart($("work-chart"), $("work-legend"), [
 
 const policies = new Map(); // name: its last row
 const pools = new Map(); // pool and region: its last numbers
-let intervals = new Map(); // from and to: what all policies used, not drawn yet
-let drawn = 0; // up to here, in seconds
-let touched = false; // rows have come since the last stats
+const used = new Map(); // second: what all policies used in it, of the chart's time
+const changed = new Set(); // seconds that are not drawn as they are
+let newest = { to: 0, length: 0 }; // row, in ms
 let happened = []; // events, the newest first
 let last = null;
 let seen = 0;
@@ -42,30 +42,44 @@ function addRows(all) {
     const known = policies.get(row.policy);
     if (known && Date.parse(known.to) >= Date.parse(row.to)) continue;
     policies.set(row.policy, row);
-    const id = `${row.from} ${row.to}`;
-    const sum = intervals.get(id) || { from: Date.parse(row.from), to: Date.parse(row.to), admitted: 0, refused: 0, waited: 0 };
-    for (const name of FIELDS) sum[name] += row[name];
-    intervals.set(id, sum);
+    spread(row);
   }
-  touched = true;
+  drawSeconds();
   showPolicies();
   showShares();
 }
 
-// An interval is whole when no more rows come; each of its seconds gets the interval's mean.
-function drawIntervals() {
-  const whole = [...intervals.values()].sort((a, b) => a.to - b.to);
-  intervals = new Map();
-  for (const one of whole) {
-    const to = Math.round(one.to / 1000);
-    const each = FIELDS.map((name) => (one[name] * 1000) / Math.max(1, one.to - one.from));
-    for (let at = Math.max(drawn + 1, Math.round(one.from / 1000) + 1, to - CHART_S + 1); at <= to; at++) traffic.add(at * 1000, each);
-    drawn = Math.max(drawn, to);
-    say($("t-admitted"), rate(each[0]));
-    say($("t-refused"), rate(each[1]));
-    say($("t-refused-part"), each[0] + each[1] > 0 ? `/s, ${percent(each[1] / (each[0] + each[1]))}` : "/s");
-    say($("t-waited"), rate(each[2]));
+// What a row says goes in equal parts to the time that it is of.
+function spread(row) {
+  const from = Date.parse(row.from);
+  const to = Date.parse(row.to);
+  const length = Math.max(1, to - from);
+  for (let at = Math.floor(Math.max(from / 1000, to / 1000 - CHART_S)); at * 1000 < to; at++) {
+    const part = (Math.min(to, (at + 1) * 1000) - Math.max(from, at * 1000)) / length;
+    const sums = used.get(at) || FIELDS.map(() => 0);
+    FIELDS.forEach((name, i) => {
+      sums[i] += row[name] * part;
+    });
+    used.set(at, sums);
+    changed.add(at);
   }
+  if (to >= newest.to) newest = { to, length };
+}
+
+// A second is whole when the rows of the interval after it have begun to come: those of one interval may come in two parts.
+function drawSeconds() {
+  const whole = Math.floor((newest.to - newest.length) / 1000) - 1;
+  for (const at of [...changed].filter((one) => one <= whole).sort((a, b) => a - b)) {
+    traffic.add(at * 1000, used.get(at));
+    changed.delete(at);
+  }
+  for (const at of used.keys()) if (at < whole - CHART_S) used.delete(at);
+  if (!used.has(whole)) return;
+  const [admitted, refused, waited] = used.get(whole);
+  say($("t-admitted"), rate(admitted));
+  say($("t-refused"), rate(refused));
+  say($("t-refused-part"), admitted + refused > 0 ? `/s, ${percent(refused / (admitted + refused))}` : "/s");
+  say($("t-waited"), rate(waited));
 }
 
 function byName(map) {
@@ -220,8 +234,6 @@ function showStatus(stats) {
 }
 
 function onStats(stats) {
-  if (!touched) drawIntervals();
-  touched = false;
   if (last && stats.started === last.started && stats.at > last.at) {
     const passed = (stats.at - last.at) / 1000;
     work.add(stats.at, [(stats.records - last.records) / passed, (stats.reports - last.reports) / passed]);
