@@ -26,6 +26,9 @@ enum { SESSION_MS_MIN = 1000, SESSION_MS_MAX = 300000 };
 
 struct coord_fields {
 	const char *node, *http;
+	struct auth_fields auth;
+	struct tls_fields tls;
+	bool insecure;
 	struct kafka_fields kafka;
 	int64_t rollup, session_timeout; /* ms */
 	struct coord_regions_fields regions;
@@ -130,7 +133,23 @@ static const struct conf_option coord_options[] = {
 	 .at = offsetof(struct coord_fields, http),
 	 .fallback = "127.0.0.1:7422",
 	 .text = "the dashboard, `/healthz`, `/readyz`, `/metrics`; `null`: off. The host is an IP "
-		 "address or `localhost`"},
+		 "address or `localhost`; beyond loopback it must have `auth` tokens, or "
+		 "`insecure` must be true"},
+	{.name = "auth",
+	 .type = CONF_OBJECT,
+	 .at = offsetof(struct coord_fields, auth),
+	 .table = &auth_table,
+	 .text = "who may look"},
+	{.name = "tls",
+	 .type = CONF_OBJECT,
+	 .at = offsetof(struct coord_fields, tls),
+	 .table = &tls_http_table,
+	 .text = "TLS for HTTP. Absent: none"},
+	{.name = "insecure",
+	 .type = CONF_BOOL,
+	 .at = offsetof(struct coord_fields, insecure),
+	 .fallback = "false",
+	 .text = "allows HTTP to listen beyond loopback without tokens"},
 	{.name = "kafka",
 	 .type = CONF_OBJECT,
 	 .required = true,
@@ -222,6 +241,7 @@ const struct conf_table coord_table = {
 	.n_options = COUNT(coord_options),
 };
 
+static const struct conf_path tls_path = {.key = "tls"};
 static const struct conf_path kafka_path = {.key = "kafka"};
 static const struct conf_path policies_path = {.key = "policies"};
 /* ---- Global policies ---- */
@@ -517,14 +537,19 @@ static kova_status document_read(struct conf_reader *r, const struct conf_docume
 {
 	struct coord_conf *ret_conf = conf;
 	struct conf_copier c = {.r = r, .file = d->file};
-	struct coord_fields f;
+	struct coord_fields f = {0};
 
 	conf_read(r, NULL, d->root, &coord_table, &f);
+	auth_section_check_address(r, NULL, "http", f.http, &f.auth, f.insecure);
+	tls_section_check(r, &tls_path, &f.tls, json_object_get(d->root, "tls") != NULL);
 	kafka_conf_check(r, &kafka_path, &f.kafka, json_object_get(d->root, "kafka") != NULL);
 	coord_regions_read(&c, &f.regions, &ret_conf->regions);
 	margin_check(r, &f.grant, f.clock.max_skew);
 	ret_conf->node = f.node != NULL ? conf_copy(&c, f.node) : host_name(&c);
 	ret_conf->http = conf_copy(&c, f.http);
+	auth_section_fill(&c, &f.auth, &ret_conf->auth);
+	tls_section_fill(&c, &tls_path, &f.tls, &ret_conf->tls);
+	ret_conf->insecure = f.insecure;
 	ret_conf->rollup_ms = (uint64_t)f.rollup;
 	ret_conf->session_ms = (uint64_t)f.session_timeout;
 	ret_conf->grant_us = (uint64_t)f.grant.duration * 1000;
@@ -564,6 +589,8 @@ void coord_conf_release(struct coord_conf *conf)
 	drift_conf_release(&conf->drift);
 	free(conf->node);
 	free(conf->http);
+	auth_section_release(&conf->auth);
+	tls_section_release(&conf->tls);
 	free(conf->policies);
 	*conf = (struct coord_conf){0};
 }

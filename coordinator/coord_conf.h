@@ -8,9 +8,11 @@
 #include "core/name.h"
 #include "core/status.h"
 #include "drift_conf.h"
+#include "io/auth_section.h"
 #include "io/conf.h"
 #include "io/gossip_section.h"
 #include "io/kafka_conf.h"
+#include "io/tls_section.h"
 
 enum { COORD_LEVELS_MAX = 8 };
 
@@ -34,6 +36,9 @@ struct coord_policy {
 struct coord_conf {
 	char *node;
 	char *http; /* "host:port" or "[v6]:port"; NULL: off */
+	struct auth_section auth;
+	struct tls_section tls;
+	bool insecure;
 	struct kafka_conf kafka;
 	uint64_t rollup_ms, session_ms;
 	struct coord_regions regions;

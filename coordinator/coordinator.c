@@ -76,6 +76,7 @@ static void warn_of_restart(const struct coord_conf *was, const struct coord_con
 		bool differs;
 	} parts[] = {{"node", !same(was->node, is->node)},
 		     {"http", !same(was->http, is->http)},
+		     {"tls", (was->tls.cert == NULL) != (is->tls.cert == NULL)},
 		     {"rollup", was->rollup_ms != is->rollup_ms},
 		     {"session_timeout", was->session_ms != is->session_ms},
 		     {"kafka", !same(was->kafka.bootstrap, is->kafka.bootstrap)},
@@ -133,9 +134,12 @@ static void reload(struct coordinator *c)
 	struct coord_conf *conf = calloc(1, sizeof *conf), *was = c->conf;
 	struct buf errors = {0};
 
-	if (conf == NULL || coord_conf_load(c->file, conf, &errors) != KOVA_OK) {
+	if (conf == NULL || coord_conf_load(c->file, conf, &errors) != KOVA_OK ||
+	    (c->http != NULL && http_front_reload(c->http, conf, &errors) != KOVA_OK)) {
 		log_event(LOG_ERROR, "reload_failed", "the file is wrong: nothing was changed");
 		log_lines("reload_failed", &errors);
+		if (conf != NULL)
+			coord_conf_release(conf);
 		free(conf);
 		return;
 	}
@@ -153,7 +157,8 @@ static void reload(struct coordinator *c)
 	if (c->share.gossip != NULL)
 		coord_gossip_reload(c->share.gossip, conf);
 	else
-		log_event(LOG_INFO, "reloaded", "the policies of the file are in force",
+		log_event(LOG_INFO, "reloaded",
+			  "the file's policies, tokens and certificates are in force",
 			  LOG_INT_FIELD("policies", (int64_t)conf->n_policies));
 }
 
@@ -216,7 +221,7 @@ static kova_status start(struct coordinator *c)
 	kova_status status = KOVA_OK;
 
 	if (c->conf->http != NULL) {
-		c->http = http_front_open(&c->loop, c->conf->http, &c->share, &error);
+		c->http = http_front_open(&c->loop, c->conf, &c->share, &error);
 		if (c->http == NULL) {
 			buf_add(&error, "", 1);
 			status = cannot_start("HTTP can't be served",

@@ -1,11 +1,10 @@
 /*
- * A listener and its connections. Every answer is there at once, so a connection has nothing under way: bytes in, answers
- * written in the same turn. One that brings no whole request in IDLE_MS is closed; so is one that does not read its answers.
- * One who watches (world.h) brings no more requests, and is closed when too much waits for him.
+ * HTTP on connections (io/conn.h). Every answer is there at once, so an exchange has nothing under way: bytes in, answers written in
+ * the same turn. One that brings no whole request in IDLE_MS is closed. One who watches (world.h) brings no more requests, and is
+ * closed when too much waits for him.
  */
 #include "http.h"
 
-#include <arpa/inet.h>
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,66 +14,81 @@
 #include "drift_watch.h"
 #include "io/buf_json.h"
 #include "io/conf.h"
+#include "io/conn.h"
+#include "io/conn_metrics.h"
+#include "io/http_access.h"
 #include "io/http_server.h"
+#include "io/listener.h"
 #include "io/log.h"
 #include "io/metrics.h"
+#include "io/tls_metrics.h"
+#include "io/tls_use.h"
 #include "io/web_site.h"
 #include "world.h"
 
 enum {
 	CONNECTIONS_MAX = 128,
 	IDLE_MS = 20000,
-	BACKLOG = 64,
-	READ_BYTES = 16384,
 	BODY_MAX = 4096,
 	UNREAD_MAX = 1024 * 1024, /* bytes that one who watches has not taken */
 };
 
 struct http_front {
-	uv_tcp_t tcp;
 	struct coord_share *share;
 	struct world *world;
-	struct http_conn *conns; /* a list */
-	unsigned n_conns;
-	bool closing, tcp_closed;
+	struct conn_pool *conns;
+	struct listener *listener;
+	struct auth *auth;
+	struct tls_tickets *tickets; /* NULL: there is no TLS */
+	struct tls_server *tls;      /* likewise */
 };
 
+/* A connection of it. */
 struct http_conn {
-	struct http_front *front;
-	struct http_conn *next, **prev;
-	uv_tcp_t tcp;
-	uv_timer_t idle;
-	unsigned open_handles;
+	struct conn *conn;
 	struct http_server *server;
 	struct http_exchange *stream; /* NULL: it is not one who watches */
 	struct world_viewer viewer;
-	struct buf out;
-	bool finished;
-	char in[READ_BYTES];
 };
 
-static void conn_close(struct http_conn *c);
+static struct http_front *front_of(const struct http_conn *c)
+{
+	return c->conn->owner;
+}
 
 /* ---- Answers ---- */
 
-static void answer(struct http_exchange *x, unsigned status, const char *type, struct buf *body)
+static void answer_with(struct http_exchange *x, unsigned status, const char *fields,
+			const char *type, struct buf *body)
 {
 	const struct http_answer a = {.status = buf_failed(body) ? 503 : status,
 				      .media_type = type,
+				      .fields = slice_of(fields),
 				      .body = buf_slice(body)};
 
 	http_exchange_answer(x, &a);
 	buf_release(body);
 }
 
-static void answer_problem(struct http_exchange *x, unsigned status, const char *detail)
+static void answer(struct http_exchange *x, unsigned status, const char *type, struct buf *body)
+{
+	answer_with(x, status, "", type, body);
+}
+
+static void answer_problem_with(struct http_exchange *x, unsigned status, const char *fields,
+				const char *detail)
 {
 	struct buf body = {0};
 
 	buf_printf(&body,
 		   "{\"type\":\"about:blank\",\"title\":\"%s\",\"status\":%u,\"detail\":\"%s\"}\n",
 		   http_status_text(status), status, detail);
-	answer(x, status, "application/problem+json", &body);
+	answer_with(x, status, fields, "application/problem+json", &body);
+}
+
+static void answer_problem(struct http_exchange *x, unsigned status, const char *detail)
+{
+	answer_problem_with(x, status, "", detail);
 }
 
 static void collect(struct metrics_writer *w, const void *data)
@@ -130,6 +144,7 @@ static void collect(struct metrics_writer *w, const void *data)
 
 struct numbers {
 	struct coord_share *share;
+	const struct http_front *front;
 	struct coord_numbers work;
 	struct gossip_numbers gossip;
 };
@@ -203,12 +218,26 @@ static void collect_shares(struct metrics_writer *w, const void *data)
 	pthread_mutex_unlock(&share->lock);
 }
 
+static void collect_front(struct metrics_writer *w, const void *data)
+{
+	const struct http_front *f = ((const struct numbers *)data)->front;
+	const struct conn_counters n = conn_pool_counters(f->conns);
+	const struct tls_numbers tls = {.fronts = f->tls != NULL ? TLS_FRONT_HTTP : 0U,
+					.expires_s =
+						f->tls != NULL ? tls_server_expires_s(f->tls) : 0,
+					.counters = n.tls};
+
+	conn_metrics_write(w, conn_pool_count(f->conns), conn_pool_max_clients(f->conns), &n);
+	tls_metrics_write(w, &tls);
+}
+
 static void answer_metrics(struct http_exchange *x, const struct http_request *r,
-			   struct coord_share *share)
+			   const struct http_front *f)
 {
 	static metrics_collector *const collectors[] = {collect_work, collect_gossip, collect_drift,
-							collect_shares};
-	struct numbers n = {.share = share, .work = coord_share_numbers(share)};
+							collect_shares, collect_front};
+	struct coord_share *share = f->share;
+	struct numbers n = {.share = share, .front = f, .work = coord_share_numbers(share)};
 	bool open = http_request_accepts(r, SLICE("application"), SLICE("openmetrics-text")) >=
 		    http_request_accepts(r, SLICE("text"), SLICE("plain"));
 	struct buf body = {0};
@@ -270,36 +299,54 @@ static void answer_page(struct http_exchange *x, const struct http_request *r)
 static void answer_stream(struct http_exchange *x)
 {
 	struct http_conn *c = http_exchange_data(x);
+	struct world *world = front_of(c)->world;
 
 	if (http_exchange_is_head(x)) {
 		http_exchange_answer(x, &http_event_stream);
-	} else if (world_viewers(c->front->world) >= WORLD_VIEWERS_MAX) {
+	} else if (world_viewers(world) >= WORLD_VIEWERS_MAX) {
 		answer_problem(x, 503, "too many watch already; at most 32 may at a time");
 	} else {
 		http_exchange_stream(x, &http_event_stream);
 		c->stream = x;
-		uv_timer_stop(&c->idle);
-		if (!world_join(c->front->world, &c->viewer))
-			conn_close(c);
+		conn_set_deadline(c->conn, 0);
+		if (!world_join(world, &c->viewer))
+			conn_close(c->conn);
 	}
+}
+
+/* The page is no secret; what it shows is. */
+static enum http_access access_of(struct slice path)
+{
+	static const char *const guarded[] = {"/metrics", "/v1/members", "/v1/stream"};
+
+	for (size_t i = 0; i < sizeof guarded / sizeof guarded[0]; i++)
+		if (slice_equal(path, slice_of(guarded[i])))
+			return ACCESS_ANY_TOKEN;
+	return ACCESS_OPEN;
 }
 
 static void on_request(struct http_exchange *x, const struct http_request *r)
 {
 	struct http_conn *c = http_exchange_data(x);
+	struct http_front *f = front_of(c);
+	const struct auth_token *token;
+	struct http_refusal why;
 	struct buf body = {0};
 
+	c->conn->commands++;
 	if (r->method != METHOD_GET && r->method != METHOD_HEAD) {
-		answer_problem(x, 405, nothing_else);
+		answer_problem_with(x, 405, "Allow: GET, HEAD\r\n", nothing_else);
+	} else if (!http_access_allows(f->auth, access_of(r->path), r, &token, &why)) {
+		answer_problem_with(x, why.status, why.fields, why.detail);
 	} else if (slice_equal(r->path, SLICE("/healthz"))) {
 		buf_add_text(&body, "{\"status\":\"ok\"}\n");
 		answer(x, 200, "application/json", &body);
 	} else if (slice_equal(r->path, SLICE("/readyz"))) {
-		answer_ready(x, c->front->share);
+		answer_ready(x, f->share);
 	} else if (slice_equal(r->path, SLICE("/metrics"))) {
-		answer_metrics(x, r, c->front->share);
+		answer_metrics(x, r, f);
 	} else if (slice_equal(r->path, SLICE("/v1/members"))) {
-		answer_members(x, c->front->share);
+		answer_members(x, f->share);
 	} else if (slice_equal(r->path, SLICE("/v1/stream"))) {
 		answer_stream(x);
 	} else {
@@ -312,53 +359,21 @@ static void on_error(struct http_exchange *x, unsigned status, const char *detai
 	answer_problem(x, status, detail);
 }
 
-/* ---- A connection ---- */
-
-static void front_free_if_done(struct http_front *f)
-{
-	if (f->tcp_closed && f->conns == NULL)
-		free(f);
-}
-
-static void on_conn_closed(uv_handle_t *h)
-{
-	struct http_conn *c = h->data;
-	struct http_front *f = c->front;
-
-	if (--c->open_handles > 0)
-		return;
-	*c->prev = c->next;
-	if (c->next != NULL)
-		c->next->prev = c->prev;
-	f->n_conns--;
-	http_server_free(c->server);
-	buf_release(&c->out);
-	free(c);
-	front_free_if_done(f);
-}
-
-static void conn_close(struct http_conn *c)
-{
-	if (uv_is_closing((uv_handle_t *)&c->tcp))
-		return;
-	world_leave(c->front->world, &c->viewer);
-	uv_close((uv_handle_t *)&c->tcp, on_conn_closed);
-	uv_close((uv_handle_t *)&c->idle, on_conn_closed);
-}
+/* ---- The server's side of a connection ---- */
 
 static struct buf *out_of(void *data)
 {
-	return &((struct http_conn *)data)->out;
+	return conn_out(((struct http_conn *)data)->conn);
 }
 
 static bool may_read(void *data)
 {
-	return !((struct http_conn *)data)->finished;
+	return conn_may_read(((struct http_conn *)data)->conn);
 }
 
 static bool is_ending(void *data)
 {
-	return ((struct http_conn *)data)->front->closing;
+	return conn_is_finishing(((struct http_conn *)data)->conn);
 }
 
 static size_t body_max(void *data, const struct http_request *r)
@@ -375,10 +390,10 @@ static void on_exchange(struct http_exchange *x)
 
 static void on_finished(void *data)
 {
-	((struct http_conn *)data)->finished = true;
+	conn_finish(((struct http_conn *)data)->conn);
 }
 
-static const struct http_server_ops ops = {
+static const struct http_server_ops server_ops = {
 	.out = out_of,
 	.may_read = may_read,
 	.is_ending = is_ending,
@@ -390,197 +405,182 @@ static const struct http_server_ops ops = {
 	.on_finished = on_finished,
 };
 
-struct http_write {
-	uv_write_t write;
-	struct http_conn *conn;
-	bool last;
-	char *bytes; /* owned */
-};
-
-static void on_written(uv_write_t *write, int status)
-{
-	struct http_write *w = write->data;
-
-	if (status != 0 || w->last)
-		conn_close(w->conn);
-	free(w->bytes);
-	free(w);
-}
-
-/* Hands the output to the socket. */
-static void conn_send(struct http_conn *c)
-{
-	struct http_write *w;
-	uv_buf_t bytes;
-
-	if (c->out.len == 0 && !c->out.failed)
-		return;
-	w = c->out.failed ? NULL : malloc(sizeof *w);
-	if (w == NULL) {
-		conn_close(c);
-		return;
-	}
-	*w = (struct http_write){.conn = c, .last = c->finished, .bytes = c->out.ptr};
-	bytes = uv_buf_init(c->out.ptr, (unsigned)c->out.len);
-	c->out = (struct buf){0};
-	w->write.data = w;
-	if (uv_write(&w->write, (uv_stream_t *)&c->tcp, &bytes, 1, on_written) != 0) {
-		free(w->bytes);
-		free(w);
-		conn_close(c);
-	}
-}
-
-static void on_alloc(uv_handle_t *h, size_t size, uv_buf_t *ret_buf)
-{
-	struct http_conn *c = h->data;
-
-	(void)size;
-	*ret_buf = uv_buf_init(c->in, sizeof c->in);
-}
-
-static void on_idle(uv_timer_t *t)
-{
-	conn_close(t->data);
-}
-
-static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *bytes)
-{
-	struct http_conn *c = stream->data;
-
-	if (n < 0 || (c->stream == NULL && uv_stream_get_write_queue_size(stream) > 0)) {
-		conn_close(c);
-		return;
-	}
-	http_server_feed(c->server, (struct slice){bytes->base, (size_t)n});
-	if (!http_server_is_receiving(c->server) && c->stream == NULL)
-		uv_timer_again(&c->idle);
-	conn_send(c);
-}
+/* ---- The connection's side ---- */
 
 static void send_to_viewer(struct world_viewer *v, struct slice events)
 {
 	struct http_conn *c = (struct http_conn *)((char *)v - offsetof(struct http_conn, viewer));
 
-	if (uv_stream_get_write_queue_size((uv_stream_t *)&c->tcp) > UNREAD_MAX) {
-		conn_close(c);
-		return;
-	}
-	http_exchange_write(c->stream, events);
-	conn_send(c);
+	if (conn_out_bytes(c->conn) > UNREAD_MAX)
+		conn_close(c->conn);
+	else
+		http_exchange_write(c->stream, events);
 }
 
-static void on_connection(uv_stream_t *listener, int status)
+static bool on_open(struct conn *conn)
 {
-	struct http_front *f = listener->data;
-	struct http_conn *c = status == 0 ? calloc(1, sizeof *c) : NULL;
+	struct http_conn *c = calloc(1, sizeof *c);
 
 	if (c == NULL)
-		return;
-	c->front = f;
-	c->viewer.send = send_to_viewer;
-	c->server = http_server_new(&ops, c);
-	uv_tcp_init(listener->loop, &c->tcp);
-	uv_timer_init(listener->loop, &c->idle);
-	c->tcp.data = c->idle.data = c;
-	c->open_handles = 2;
-	c->next = f->conns;
-	c->prev = &f->conns;
-	if (c->next != NULL)
-		c->next->prev = &c->next;
-	f->conns = c;
-	f->n_conns++;
-	if (c->server == NULL || uv_accept(listener, (uv_stream_t *)&c->tcp) != 0 ||
-	    f->n_conns > CONNECTIONS_MAX ||
-	    uv_read_start((uv_stream_t *)&c->tcp, on_alloc, on_read) != 0)
-		conn_close(c);
-	else
-		uv_timer_start(&c->idle, on_idle, IDLE_MS, IDLE_MS);
-}
-
-/* ---- The listener ---- */
-
-static bool address_of(const char *text, struct sockaddr_storage *ret_address)
-{
-	struct slice host;
-	uint16_t port;
-	char name[INET6_ADDRSTRLEN];
-
-	if (!conf_address_parse(text, &host, &port) || host.len >= sizeof name)
 		return false;
-	memcpy(name, host.ptr, host.len);
-	name[host.len] = '\0';
-	if (strcmp(name, "localhost") == 0)
-		strcpy(name, "127.0.0.1");
-	return uv_ip4_addr(name, port, (struct sockaddr_in *)ret_address) == 0 ||
-	       uv_ip6_addr(name, port, (struct sockaddr_in6 *)ret_address) == 0;
-}
-
-static void log_address(struct http_front *f)
-{
-	struct sockaddr_storage at = {0};
-	int size = sizeof at;
-	char host[INET6_ADDRSTRLEN] = "", text[INET6_ADDRSTRLEN + 10];
-	uint16_t port;
-
-	uv_tcp_getsockname(&f->tcp, (struct sockaddr *)&at, &size);
-	if (at.ss_family == AF_INET6) {
-		uv_ip6_name((struct sockaddr_in6 *)&at, host, sizeof host);
-		port = ntohs(((struct sockaddr_in6 *)&at)->sin6_port);
-	} else {
-		uv_ip4_name((struct sockaddr_in *)&at, host, sizeof host);
-		port = ntohs(((struct sockaddr_in *)&at)->sin_port);
+	c->conn = conn;
+	c->viewer.send = send_to_viewer;
+	c->server = http_server_new(&server_ops, c);
+	if (c->server == NULL) {
+		free(c);
+		return false;
 	}
-	snprintf(text, sizeof text, at.ss_family == AF_INET6 ? "[%s]:%u" : "%s:%u", host,
-		 (unsigned)port);
-	log_event(LOG_INFO, "listening", "ready for requests", LOG_TEXT_FIELD("protocol", "http"),
-		  LOG_TEXT_FIELD("address", text));
+	conn->front = c;
+	conn_set_deadline(conn, IDLE_MS);
+	return true;
 }
 
-static void on_listener_closed(uv_handle_t *h)
+static size_t on_bytes(struct conn *conn, struct slice bytes)
 {
-	struct http_front *f = h->data;
+	struct http_conn *c = conn->front;
+	size_t used = http_server_feed(c->server, bytes);
 
-	f->tcp_closed = true;
-	front_free_if_done(f);
+	if (!http_server_is_receiving(c->server) && c->stream == NULL)
+		conn_set_deadline(conn, IDLE_MS);
+	return used;
 }
 
-struct http_front *http_front_open(uv_loop_t *loop, const char *address, struct coord_share *share,
-				   struct buf *ret_error)
+static void on_end(struct conn *conn)
+{
+	(void)conn;
+}
+
+/* Nothing more is to be said to one who watches. */
+static void on_finish(struct conn *conn)
+{
+	struct http_conn *c = conn->front;
+
+	world_leave(front_of(c)->world, &c->viewer);
+}
+
+static void on_idle(struct conn *conn)
+{
+	http_server_trim(((struct http_conn *)conn->front)->server);
+}
+
+static void on_closed(struct conn *conn)
+{
+	struct http_conn *c = conn->front;
+
+	world_leave(front_of(c)->world, &c->viewer);
+	http_server_free(c->server);
+	free(c);
+}
+
+static const struct front_ops ops = {
+	.name = "http",
+	.full_text = HTTP_FULL_TEXT,
+	.inner = TLS_INNER_HTTP1,
+	.plain_text = HTTP_PLAIN_TEXT,
+	.on_open = on_open,
+	.on_bytes = on_bytes,
+	.on_end = on_end,
+	.on_finish = on_finish,
+	.on_idle = on_idle,
+	.on_closed = on_closed,
+};
+
+/* ---- The front ---- */
+
+static void front_free(void *data)
+{
+	struct http_front *f = data;
+
+	world_close(f->world);
+	tls_server_unref(f->tls);
+	tls_tickets_free(f->tickets);
+	auth_free(f->auth);
+	free(f);
+}
+
+static void use_tls(struct http_front *f, struct tls_server *tls)
+{
+	tls_use(&f->tls, tls);
+	tls_use_log(tls);
+}
+
+static bool open_tls(struct http_front *f, const struct tls_section *conf, struct buf *ret_error)
+{
+	struct tls_server *tls = NULL;
+
+	if (conf->cert == NULL)
+		return true;
+	f->tickets = tls_tickets_new(NULL);
+	if (f->tickets == NULL || !tls_use_open(conf, f->tickets, &tls, ret_error))
+		return false;
+	use_tls(f, tls);
+	return true;
+}
+
+static bool listen_at(struct http_front *f, const struct coord_conf *conf, struct buf *ret_error)
+{
+	bool tls = f->tls != NULL;
+
+	f->listener = listener_start(f->conns, conf->http, &ops, tls, ret_error);
+	if (f->listener == NULL)
+		return false;
+	log_event(LOG_INFO, "listening", "ready for requests", LOG_TEXT_FIELD("front", "http"),
+		  LOG_TEXT_FIELD("address", listener_address(f->listener)),
+		  LOG_TEXT_FIELD_IF(tls, "tls", "yes"));
+	if (!tls && auth_required(f->auth))
+		tls_use_warn("http", conf->http);
+	if (conf->insecure)
+		log_event(LOG_WARN, "insecure",
+			  "INSECURE: anybody who reaches this coordinator sees what it shows");
+	return true;
+}
+
+struct http_front *http_front_open(uv_loop_t *loop, const struct coord_conf *conf,
+				   struct coord_share *share, struct buf *ret_error)
 {
 	struct http_front *f = calloc(1, sizeof *f);
-	struct sockaddr_storage at = {0};
-	int r = UV_ENOMEM;
 
 	if (f == NULL)
 		return NULL;
+	const struct conn_place place = {.loop = loop, .tls = &f->tls, .owner = f};
+
 	f->share = share;
+	f->auth = auth_new(conf->auth.tokens_file, ret_error);
 	f->world = world_new(loop, share);
-	if (f->world == NULL) {
-		free(f);
+	if (f->auth != NULL && f->world != NULL && open_tls(f, &conf->tls, ret_error))
+		f->conns = conn_pool_new(&place, CONNECTIONS_MAX);
+	if (f->conns == NULL) {
+		front_free(f);
 		return NULL;
 	}
-	uv_tcp_init(loop, &f->tcp);
-	f->tcp.data = f;
-	r = address_of(address, &at) ? uv_tcp_bind(&f->tcp, (struct sockaddr *)&at, 0) : UV_EINVAL;
-	if (r == 0)
-		r = uv_listen((uv_stream_t *)&f->tcp, BACKLOG, on_connection);
-	if (r == 0) {
-		log_address(f);
+	if (listen_at(f, conf, ret_error))
 		return f;
-	}
-	buf_printf(ret_error, "%s: %s", address, uv_strerror(r));
 	http_front_close(f);
 	return NULL;
+}
+
+kova_status http_front_reload(struct http_front *f, const struct coord_conf *conf,
+			      struct buf *ret_errors)
+{
+	struct tls_server *tls = NULL;
+
+	if (!tls_use_open(&conf->tls, f->tickets, &tls, ret_errors))
+		return KOVA_ECONFIG;
+	if (auth_reload(f->auth, conf->auth.tokens_file, ret_errors) != KOVA_OK) {
+		tls_server_unref(tls);
+		return KOVA_ECONFIG;
+	}
+	if (tls != NULL)
+		use_tls(f, tls);
+	return KOVA_OK;
 }
 
 void http_front_close(struct http_front *f)
 {
 	if (f == NULL)
 		return;
-	f->closing = true;
-	uv_close((uv_handle_t *)&f->tcp, on_listener_closed);
-	for (struct http_conn *c = f->conns; c != NULL; c = c->next)
-		conn_close(c);
-	world_close(f->world);
+	if (f->listener != NULL)
+		listener_stop(f->listener);
+	conn_pool_drain(f->conns);
+	conn_pool_close(f->conns, front_free, f);
 }

@@ -19,9 +19,9 @@ static const char help[] =
 	"  -h, --help             this text\n"
 	"  -V, --version          the version\n"
 	"\n"
-	"SIGHUP reloads the policies of FILE; SIGTERM and SIGINT commit what was read and\n"
-	"end. Without `http` it answers HTTP on 127.0.0.1:7422. Every option of FILE:\n"
-	"docs/coordinator.md, installed in share/doc/kova.\n";
+	"SIGHUP reloads the policies, tokens and certificates of FILE; SIGTERM and SIGINT\n"
+	"commit what was read and end. Without `http` it answers HTTP on 127.0.0.1:7422.\n"
+	"Every option of FILE: docs/coordinator.md, installed in share/doc/kova.\n";
 
 static int check(const char *file)
 {

@@ -1,11 +1,12 @@
 // The agent's dashboard: what each event of /v1/stream says goes to its place on the page.
 
-import { $, say, rows, facts, said, dialog, list, make } from "./parts.js";
+import { $, say, rows, facts, list, make } from "./parts.js";
 import { count, duration, ms, percent, quantile, rate, when } from "./format.js";
-import { call, follow, token } from "./feed.js";
+import { follow } from "./feed.js";
 import { Chart, redrawCharts } from "./charts.js";
 import { linkTo } from "./link.js";
 import { startTheme } from "./look.js";
+import { startToken } from "./token.js";
 import { showMembers } from "./members.js";
 import { showPools } from "./pools.js";
 import { loadConfig, startConfig, editOverride } from "./config.js";
@@ -236,35 +237,17 @@ function onStats(stats) {
 
 const EVENTS = { stats: onStats, top: showTop, pools: (event) => showPools(event.pools), members: showMembers };
 
-/* ---- the token ---- */
+/* ---- the token and the stream ---- */
 
-const tokenDialog = dialog("token-dialog", (fields) => {
-  token.set(fields.token.value.trim());
-  fields.token.value = "";
+const askToken = startToken("agent", () => {
   begin();
   loadConfig();
 });
-
-function askToken(why) {
-  tokenDialog.open();
-  if (why) {
-    say($("token-why"), `The agent said: ${why}.`);
-  }
-}
-
-$("token-open").addEventListener("click", () => askToken());
 $("config-token").addEventListener("click", () => askToken());
-$("token-forget").addEventListener("click", () => {
-  token.forget();
-  $("token-dialog").close();
-  said("The token is forgotten.");
-  begin();
-  loadConfig();
-});
 
 startTheme(redrawCharts);
 startConfig();
 const begin = follow("v1/stream", {
   event: (name, data) => EVENTS[name] && EVENTS[name](data),
-  state: linkTo("agent", () => seen, (detail) => askToken(token.get() === "" ? "" : detail)),
+  state: linkTo("agent", () => seen, askToken),
 });

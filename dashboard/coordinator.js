@@ -5,6 +5,7 @@ import { count, duration, percent, rate, when } from "./format.js";
 import { follow } from "./feed.js";
 import { Chart, redrawCharts } from "./charts.js";
 import { linkTo } from "./link.js";
+import { startToken } from "./token.js";
 import { startTheme } from "./look.js";
 import { showMembers } from "./members.js";
 
@@ -248,4 +249,8 @@ function onStats(stats) {
 const EVENTS = { stats: onStats, rows: addRows, pools: addPools, events: addEvents, members: showMembers };
 
 startTheme(redrawCharts);
-follow("v1/stream", { event: (name, data) => EVENTS[name] && EVENTS[name](data), state: linkTo("coordinator", () => seen) });
+const askToken = startToken("coordinator", () => begin());
+const begin = follow("v1/stream", {
+  event: (name, data) => EVENTS[name] && EVENTS[name](data),
+  state: linkTo("coordinator", () => seen, askToken),
+});

@@ -2,12 +2,13 @@
 
 import { $, say } from "./parts.js";
 import { when } from "./format.js";
+import { token } from "./feed.js";
 
 const TEXTS = { live: "Live", quiet: "No data for 5 s", lost: "Reconnecting", locked: "Token needed" };
 
 /*
  * What follow() tells its states to, for a page of the program that is called `name`. `seen()` is when it was heard last, 0: never;
- * `locked(detail)` is called each time that it asks for a token.
+ * `locked(why)` is called each time that it asks for a token; why: what it said of the one it was shown, "": none was.
  */
 export function linkTo(name, seen, locked) {
   let link = "wait";
@@ -22,7 +23,7 @@ export function linkTo(name, seen, locked) {
     if (state === "locked") {
       say($("status-title"), "A token is needed");
       say($("status-why"), `This ${name} answers who brings a token of its tokens file.`);
-      locked(detail);
+      locked(token.get() === "" ? "" : detail);
     } else {
       say($("status-title"), state === "quiet" ? "No data for 5 s, reconnecting" : `The ${name} can't be reached, reconnecting`);
       say($("status-why"), seen() > 0 ? `What is shown is from ${when(seen())}.` : detail || "");

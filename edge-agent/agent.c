@@ -17,10 +17,7 @@
 
 #include "agent_gossip.h"
 #include "agent_run.h"
-#include "agent_tls.h"
-#include "auth.h"
 #include "change_log.h"
-#include "conn.h"
 #include "control/control.h"
 #include "control/control_state.h"
 #include "control/policy_stats.h"
@@ -28,10 +25,13 @@
 #include "front_grpc.h"
 #include "front_http.h"
 #include "front_resp.h"
+#include "io/auth.h"
+#include "io/conn.h"
+#include "io/listener.h"
 #include "io/log.h"
 #include "io/redis_child.h"
 #include "io/state_dir.h"
-#include "listener.h"
+#include "io/tls_use.h"
 #include "live.h"
 #include "publisher.h"
 #include "tour.h"
@@ -234,6 +234,13 @@ static void warn_of_restart(const struct edge_conf *was, const struct edge_conf 
 		warn_if_changed("tls.fronts", NULL, "");
 }
 
+/* The other loops follow. */
+static void use_tls(struct agent_life *l, struct tls_server *tls)
+{
+	tls_use(&l->workers[0].agent.tls, tls);
+	tls_use_log(tls);
+}
+
 static void reload(struct agent_life *l);
 
 static struct agent_life *life_of_tour(struct tour *t)
@@ -261,7 +268,7 @@ static void visit_follow(struct tour *t, struct agent *a)
 	if (auth_follow(a->auth, l->auth) != KOVA_OK)
 		log_event(LOG_ERROR, "reload_failed", "out of memory: new tokens are not known",
 			  LOG_INT_FIELD("loop", a->index));
-	agent_tls_use(a, tls_server_ref(l->workers[0].agent.tls));
+	tls_use(&a->tls, tls_server_ref(l->workers[0].agent.tls));
 	control_follow(a->control, l->reload.state);
 }
 
@@ -364,14 +371,15 @@ static void on_read_again(uv_work_t *work, int cancelled)
 		return;
 	}
 	struct tls_server *tls = NULL;
-	bool tokens_ok = agent_tls_open(conf, l->tickets, &tls, &l->reload.errors) &&
-			 auth_reload(l->auth, conf->tokens_file, &l->reload.errors) == KOVA_OK &&
-			 gossip_reload(l, conf);
+	bool tokens_ok =
+		tls_use_open(&conf->tls, l->tickets, &tls, &l->reload.errors) &&
+		auth_reload(l->auth, conf->auth.tokens_file, &l->reload.errors) == KOVA_OK &&
+		gossip_reload(l, conf);
 
 	if (tokens_ok) {
 		warn_of_restart(&l->conf, conf);
 		if (tls != NULL)
-			agent_tls_use(&l->workers[0].agent, tls);
+			use_tls(l, tls);
 		l->reload.was = control_snapshot(l->control);
 		control_reload_async(l->control, &l->loop, conf->lists, on_reloaded, l);
 	}
@@ -429,8 +437,8 @@ static bool listen_on(struct agent_life *l, int i, const char *address,
 	log_event(LOG_INFO, "listening", "ready for clients", LOG_TEXT_FIELD("front", front->name),
 		  LOG_TEXT_FIELD("address", listener_address(l->listeners[i])),
 		  LOG_TEXT_FIELD_IF(tls, "tls", "yes"));
-	if (!tls)
-		agent_tls_warn(&l->conf, options[i], address);
+	if (!tls && auth_required(l->auth))
+		tls_use_warn(options[i], address);
 	return true;
 }
 
@@ -656,8 +664,8 @@ static bool start_tls(struct agent_life *l)
 	if (l->conf.tls.cert == NULL)
 		return true;
 	l->tickets = tls_tickets_new(NULL);
-	if (l->tickets != NULL && agent_tls_open(&l->conf, l->tickets, &tls, &error)) {
-		agent_tls_use(&l->workers[0].agent, tls);
+	if (l->tickets != NULL && tls_use_open(&l->conf.tls, l->tickets, &tls, &error)) {
+		use_tls(l, tls);
 		return true;
 	}
 	l->status = KOVA_ECONFIG;
@@ -676,7 +684,7 @@ static bool load(struct agent_life *l)
 		return false;
 	}
 	log_setup(l->log_format, l->log_level, l->conf.node);
-	l->auth = auth_new(l->conf.tokens_file, &errors);
+	l->auth = auth_new(l->conf.auth.tokens_file, &errors);
 	if (l->auth == NULL) {
 		log_lines("configuration", &errors);
 		l->status = KOVA_ECONFIG;

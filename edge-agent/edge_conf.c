@@ -10,46 +10,19 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "auth.h"
 #include "control/rule_set.h"
 #include "core/allocator.h"
 #include "core/redis_url.h"
 #include "edge_fields.h"
 #include "io/redis_section.h"
 #include "io/state_dir.h"
-#include "listener.h"
 
 static const struct conf_path listen_path = {.key = "listen"};
-static const struct conf_path auth_path = {.key = "auth"};
 static const struct conf_path tls_path = {.key = "tls"};
 static const struct conf_path redis_path = {.key = "redis"};
 static const struct conf_path kafka_path = {.key = "kafka"};
 static const struct conf_path gossip_path = {.key = "gossip"};
 static const struct conf_path tracing_path = {.key = "tracing"};
-
-/* What can be bound: the listener looks up no names. */
-static bool host_is_bindable(struct slice host)
-{
-	return slice_equal(host, SLICE("localhost")) || conf_host_is_ip(host);
-}
-
-static void listen_check(struct conf_reader *r, const struct edge_fields *f, const char *name,
-			 const char *address)
-{
-	struct slice host;
-	uint16_t port;
-
-	if (address == NULL || !conf_address_parse(address, &host, &port))
-		return; /* off, or an error already */
-	if (!host_is_bindable(host))
-		conf_fail(r, &listen_path, name, CONF_AT_VALUE,
-			  "`%s` must begin with an IP address or `localhost`", name);
-	else if (!f->insecure && f->auth.tokens_file == NULL && !listener_address_is_local(address))
-		conf_fail(r, &listen_path, name, CONF_AT_VALUE,
-			  "`%s` listens beyond loopback: that needs `auth` with a `tokens_file`, "
-			  "or `\"insecure\": true`",
-			  name);
-}
 
 static void unix_check(struct conf_reader *r, const char *path)
 {
@@ -60,32 +33,15 @@ static void unix_check(struct conf_reader *r, const char *path)
 
 static void fields_check(struct conf_reader *r, const struct edge_fields *f, const json_t *root)
 {
-	listen_check(r, f, "resp", f->listen.resp);
-	listen_check(r, f, "http", f->listen.http);
-	listen_check(r, f, "grpc", f->listen.grpc);
+	auth_section_check_address(r, &listen_path, "resp", f->listen.resp, &f->auth, f->insecure);
+	auth_section_check_address(r, &listen_path, "http", f->listen.http, &f->auth, f->insecure);
+	auth_section_check_address(r, &listen_path, "grpc", f->listen.grpc, &f->auth, f->insecure);
 	unix_check(r, f->listen.unix_path);
 	tls_section_check(r, &tls_path, &f->tls, json_object_get(root, "tls") != NULL);
 	redis_section_check(r, &redis_path, &f->redis);
 	kafka_conf_check(r, &kafka_path, &f->kafka, json_object_get(root, "kafka") != NULL);
 	gossip_section_check(r, &gossip_path, &f->gossip, &f->insecure);
 	tracing_conf_check(r, &tracing_path, &f->tracing, json_object_get(root, "tracing") != NULL);
-}
-
-/* The tokens are read again when they are put in force; here, so that a check finds what is wrong. */
-static void tokens_check(struct conf_copier *c, const char *resolved)
-{
-	struct buf error = {0};
-
-	if (resolved == NULL || access(resolved, R_OK) != 0)
-		return; /* none, or an error already */
-
-	struct auth *auth = auth_new(resolved, &error);
-
-	if (auth == NULL)
-		conf_fail(c->r, &auth_path, "tokens_file", CONF_AT_VALUE, "`tokens_file`: %.*s",
-			  (int)error.len, error.ptr);
-	auth_free(auth);
-	buf_release(&error);
 }
 
 static char *host_name(struct conf_copier *c)
@@ -157,8 +113,7 @@ static void fill(struct conf_copier *c, const struct edge_fields *f, const json_
 	tls_section_fill(c, &tls_path, &f->tls, &conf->tls);
 	conf->insecure = f->insecure;
 	conf->threads = (unsigned)f->threads;
-	conf->tokens_file = conf_copy_file(c, &auth_path, "tokens_file", f->auth.tokens_file);
-	tokens_check(c, conf->tokens_file);
+	auth_section_fill(c, &f->auth, &conf->auth);
 	conf->state_dir =
 		f->state_dir != NULL ? conf_copy_path(c, f->state_dir) : default_state_dir(c);
 	edge_regions_read(c, f, root, &conf->regions, &conf->redis);
@@ -245,6 +200,7 @@ void edge_conf_release(struct edge_conf *conf)
 	json_decref(conf->lists.policies);
 	json_decref(conf->lists.overrides);
 	json_decref(conf->lists.pools);
+	auth_section_release(&conf->auth);
 	tls_section_release(&conf->tls);
 	redis_section_release(&conf->redis);
 	edge_regions_release(&conf->regions);
@@ -257,7 +213,6 @@ void edge_conf_release(struct edge_conf *conf)
 	free(conf->listen_http);
 	free(conf->listen_grpc);
 	free(conf->listen_unix);
-	free(conf->tokens_file);
 	free(conf->state_dir);
 	*conf = (struct edge_conf){0};
 }

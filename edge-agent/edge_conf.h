@@ -8,6 +8,7 @@
 #include "core/buf.h"
 #include "core/status.h"
 #include "edge_regions.h"
+#include "io/auth_section.h"
 #include "io/gossip_section.h"
 #include "io/kafka_conf.h"
 #include "io/redis_store.h"
@@ -19,10 +20,10 @@ struct edge_conf {
 	char *node, *region;
 	char *listen_resp, *listen_http, *listen_grpc; /* "host:port" or "[v6]:port"; NULL: off */
 	char *listen_unix;                             /* a path; NULL: off */
+	struct auth_section auth;
 	struct tls_section tls;
 	bool insecure;
 	unsigned threads;        /* loops: 1..64 */
-	char *tokens_file;       /* NULL: none */
 	char *state_dir;         /* may not exist yet */
 	struct redis_conf redis; /* of its region */
 	struct edge_regions regions;

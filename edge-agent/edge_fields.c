@@ -48,23 +48,6 @@ static const struct conf_table listen_table = {
 	.n_options = COUNT(listen_options),
 };
 
-static const struct conf_option auth_options[] = {
-	{.name = "tokens_file",
-	 .type = CONF_PATH,
-	 .at = 0,
-	 .otherwise = "none: open",
-	 .text = "one token a line, `[NAME] TOKEN [check|admin]…`; `#` begins a comment; a bare "
-		 "token has every scope"},
-};
-
-static const struct conf_table auth_table = {
-	.title = "`auth`",
-	.text = "Who may ask. Clients show a token by RESP `AUTH TOKEN` or HTTP `Authorization: "
-		"Bearer TOKEN`, gRPC by metadata of the same name.",
-	.options = auth_options,
-	.n_options = COUNT(auth_options),
-};
-
 static const struct conf_option region_options[] = {
 	{.name = "redis",
 	 .type = CONF_RAW,

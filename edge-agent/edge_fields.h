@@ -1,6 +1,7 @@
 /* The option tables of the node's configuration, and the struct that they fill (io/conf.h). */
 #pragma once
 
+#include "io/auth_section.h"
 #include "io/conf.h"
 #include "io/gossip_section.h"
 #include "io/kafka_conf.h"
@@ -21,9 +22,7 @@ struct edge_fields {
 		const char *resp, *http, *grpc, *unix_path; /* NULL: off */
 	} listen;
 	int64_t threads;
-	struct {
-		const char *tokens_file;
-	} auth;
+	struct auth_fields auth;
 	struct tls_fields tls;
 	bool insecure;
 	const char *state_dir;

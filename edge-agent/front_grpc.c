@@ -151,14 +151,14 @@ static void on_authorization(struct grpc_call *c, struct slice value)
 	value = slice_after(value, scheme.len);
 	while (value.len > 0 && value.ptr[0] == ' ')
 		value = slice_after(value, 1);
-	t->token = auth_find(front->conn->agent->auth, value);
+	t->token = auth_find(conn_agent(front->conn)->auth, value);
 }
 
 static void on_trace_field(struct grpc_call *c, struct slice name, struct slice value)
 {
 	struct grpc_conn *front = grpc_call_data(c);
 
-	if (front->conn->agent->tracer == NULL)
+	if (conn_agent(front->conn)->tracer == NULL)
 		return;
 	if (front->origin == NULL) {
 		front->origin = calloc(1, sizeof *front->origin);
@@ -286,7 +286,7 @@ static bool on_open(struct conn *c)
 		free(front);
 		return false;
 	}
-	grpc_server_count(front->server, &c->agent->ops.grpc);
+	grpc_server_count(front->server, &conn_agent(c)->ops.grpc);
 	c->front = front;
 	conn_set_deadline(c, TICK_MS);
 	return true;
@@ -318,7 +318,7 @@ static void on_finish(struct conn *c)
 static void on_timeout(struct conn *c)
 {
 	struct grpc_conn *front = c->front;
-	uint64_t now_ms = uv_now(c->agent->loop);
+	uint64_t now_ms = uv_now(conn_agent(c)->loop);
 
 	grpc_server_sweep(front->server, now_ms);
 	if ((!grpc_server_has_begun(front->server) && now_ms - c->opened_ms >= BEGIN_MS) ||

@@ -11,6 +11,7 @@
 
 #include "core/version.h"
 #include "http_call.h"
+#include "io/http_access.h"
 
 enum {
 	BODY_MAX = 64 * 1024,
@@ -58,13 +59,11 @@ static void serve_start(struct http_call *c, const struct http_request *r)
 
 /* ---- routes ---- */
 
-enum access { OPEN, ANY_TOKEN, CHECK, ADMIN };
-
 struct route {
 	enum http_method method;
 	struct slice
 		path; /* one that ends in '/' stands for all with one more part, and so does '*' within one */
-	enum access access;
+	enum http_access access;
 	http_handler *handle;
 };
 
@@ -74,39 +73,39 @@ struct route {
 	}
 
 static const struct route routes[] = {
-	{METHOD_GET, PATH("/v1/check"), CHECK, front_limiter_check},
-	{METHOD_POST, PATH("/v1/take"), CHECK, front_limiter_take},
-	{METHOD_POST, PATH("/v1/peek"), CHECK, front_limiter_peek},
-	{METHOD_POST, PATH("/v1/refund"), CHECK, front_limiter_refund},
-	{METHOD_POST, PATH("/v1/acquire"), CHECK, front_limiter_acquire},
-	{METHOD_POST, PATH("/v1/release"), CHECK, front_limiter_release},
-	{METHOD_POST, PATH("/v1/renew"), CHECK, front_limiter_renew},
-	{METHOD_POST, PATH("/v1/feedback"), CHECK, front_limiter_feedback},
-	{METHOD_GET, PATH("/v1/policies"), ADMIN, handle_policies},
-	{METHOD_PUT, PATH("/v1/policies/"), ADMIN, handle_put_policy},
-	{METHOD_DELETE, PATH("/v1/policies/"), ADMIN, handle_delete_policy},
-	{METHOD_GET, PATH("/v1/overrides"), ADMIN, handle_overrides},
-	{METHOD_PUT, PATH("/v1/overrides"), ADMIN, handle_put_override},
-	{METHOD_DELETE, PATH("/v1/overrides"), ADMIN, handle_delete_override},
-	{METHOD_GET, PATH("/v1/pools"), ANY_TOKEN, front_pool_list},
-	{METHOD_GET, PATH("/v1/pools/"), ANY_TOKEN, front_pool_show},
-	{METHOD_PUT, PATH("/v1/pools/"), ADMIN, handle_put_pool},
-	{METHOD_DELETE, PATH("/v1/pools/"), ADMIN, handle_delete_pool},
-	{METHOD_POST, PATH("/v1/pools/*/next"), CHECK, front_pool_next},
-	{METHOD_POST, PATH("/v1/pools/*/report"), CHECK, front_pool_report},
-	{METHOD_PUT, PATH("/v1/pools/*/endpoints"), ADMIN, handle_put_endpoints},
-	{METHOD_PATCH, PATH("/v1/pools/*/endpoints/"), ADMIN, handle_patch_endpoint},
-	{METHOD_GET, PATH("/v1/changes"), ADMIN, handle_changes},
-	{METHOD_GET, PATH("/v1/members"), ANY_TOKEN, handle_members},
-	{METHOD_GET, PATH("/v1/usage"), ANY_TOKEN, handle_usage},
-	{METHOD_GET, PATH("/v1/top"), ADMIN, handle_top},
-	{METHOD_GET, PATH("/v1/home"), ANY_TOKEN, handle_home},
-	{METHOD_GET, PATH("/healthz"), OPEN, serve_health},
-	{METHOD_GET, PATH("/readyz"), OPEN, handle_ready},
-	{METHOD_GET, PATH("/metrics"), ANY_TOKEN, handle_metrics},
-	{METHOD_GET, PATH("/v1/stream"), ANY_TOKEN, handle_stream},
-	{METHOD_GET, PATH("/"), OPEN, serve_start},
-	{METHOD_GET, PATH("/assets/*/"), OPEN, handle_pages},
+	{METHOD_GET, PATH("/v1/check"), ACCESS_CHECK, front_limiter_check},
+	{METHOD_POST, PATH("/v1/take"), ACCESS_CHECK, front_limiter_take},
+	{METHOD_POST, PATH("/v1/peek"), ACCESS_CHECK, front_limiter_peek},
+	{METHOD_POST, PATH("/v1/refund"), ACCESS_CHECK, front_limiter_refund},
+	{METHOD_POST, PATH("/v1/acquire"), ACCESS_CHECK, front_limiter_acquire},
+	{METHOD_POST, PATH("/v1/release"), ACCESS_CHECK, front_limiter_release},
+	{METHOD_POST, PATH("/v1/renew"), ACCESS_CHECK, front_limiter_renew},
+	{METHOD_POST, PATH("/v1/feedback"), ACCESS_CHECK, front_limiter_feedback},
+	{METHOD_GET, PATH("/v1/policies"), ACCESS_ADMIN, handle_policies},
+	{METHOD_PUT, PATH("/v1/policies/"), ACCESS_ADMIN, handle_put_policy},
+	{METHOD_DELETE, PATH("/v1/policies/"), ACCESS_ADMIN, handle_delete_policy},
+	{METHOD_GET, PATH("/v1/overrides"), ACCESS_ADMIN, handle_overrides},
+	{METHOD_PUT, PATH("/v1/overrides"), ACCESS_ADMIN, handle_put_override},
+	{METHOD_DELETE, PATH("/v1/overrides"), ACCESS_ADMIN, handle_delete_override},
+	{METHOD_GET, PATH("/v1/pools"), ACCESS_ANY_TOKEN, front_pool_list},
+	{METHOD_GET, PATH("/v1/pools/"), ACCESS_ANY_TOKEN, front_pool_show},
+	{METHOD_PUT, PATH("/v1/pools/"), ACCESS_ADMIN, handle_put_pool},
+	{METHOD_DELETE, PATH("/v1/pools/"), ACCESS_ADMIN, handle_delete_pool},
+	{METHOD_POST, PATH("/v1/pools/*/next"), ACCESS_CHECK, front_pool_next},
+	{METHOD_POST, PATH("/v1/pools/*/report"), ACCESS_CHECK, front_pool_report},
+	{METHOD_PUT, PATH("/v1/pools/*/endpoints"), ACCESS_ADMIN, handle_put_endpoints},
+	{METHOD_PATCH, PATH("/v1/pools/*/endpoints/"), ACCESS_ADMIN, handle_patch_endpoint},
+	{METHOD_GET, PATH("/v1/changes"), ACCESS_ADMIN, handle_changes},
+	{METHOD_GET, PATH("/v1/members"), ACCESS_ANY_TOKEN, handle_members},
+	{METHOD_GET, PATH("/v1/usage"), ACCESS_ANY_TOKEN, handle_usage},
+	{METHOD_GET, PATH("/v1/top"), ACCESS_ADMIN, handle_top},
+	{METHOD_GET, PATH("/v1/home"), ACCESS_ANY_TOKEN, handle_home},
+	{METHOD_GET, PATH("/healthz"), ACCESS_OPEN, serve_health},
+	{METHOD_GET, PATH("/readyz"), ACCESS_OPEN, handle_ready},
+	{METHOD_GET, PATH("/metrics"), ACCESS_ANY_TOKEN, handle_metrics},
+	{METHOD_GET, PATH("/v1/stream"), ACCESS_ANY_TOKEN, handle_stream},
+	{METHOD_GET, PATH("/"), ACCESS_OPEN, serve_start},
+	{METHOD_GET, PATH("/assets/*/"), ACCESS_OPEN, handle_pages},
 };
 
 enum { N_ROUTES = sizeof routes / sizeof routes[0] };
@@ -178,47 +177,15 @@ static void serve_no_route(struct http_call *c, const struct http_request *r)
 
 /* ---- who may ---- */
 
-static bool answer_401(struct http_call *c, const char *challenge, const char *detail)
+static bool let_in(struct http_call *c, const struct http_request *r, enum http_access access)
 {
-	buf_add_text(call_fields(c), challenge);
-	call_problem(c, 401, detail);
-	return false;
-}
+	struct http_refusal why;
 
-/* RFC 6750: `Authorization: Bearer TOKEN`. */
-static bool find_token(struct http_call *c, const struct http_request *r)
-{
-	static const char missing[] = "WWW-Authenticate: Bearer\r\n";
-	static const char wrong[] = "WWW-Authenticate: Bearer error=\"invalid_token\"\r\n";
-	struct slice value, scheme = SLICE("Bearer ");
-
-	if (http_request_field(r, "Authorization", &value) != 1 || value.len <= scheme.len ||
-	    !http_same_text((struct slice){value.ptr, scheme.len}, scheme))
-		return answer_401(c, missing, "the field `Authorization: Bearer TOKEN` is needed");
-	value = (struct slice){value.ptr + scheme.len, value.len - scheme.len};
-	while (value.len != 0 && value.ptr[0] == ' ')
-		value = (struct slice){value.ptr + 1, value.len - 1};
-	c->token = auth_find(call_agent(c)->auth, value);
-	if (c->token == NULL)
-		return answer_401(c, wrong, "this token is not known here");
-	return true;
-}
-
-static bool let_in(struct http_call *c, const struct http_request *r, enum access access)
-{
-	if (access == OPEN || !auth_required(call_agent(c)->auth))
+	if (http_access_allows(call_agent(c)->auth, access, r, &c->token, &why))
 		return true;
-	if (!find_token(c, r))
-		return false;
-	if (access == CHECK && (c->token->scopes & AUTH_CHECK) == 0) {
-		call_problem(c, 403, "this token lacks the scope `check`");
-		return false;
-	}
-	if (access == ADMIN && (c->token->scopes & AUTH_ADMIN) == 0) {
-		call_problem(c, 403, "this token lacks the scope `admin`");
-		return false;
-	}
-	return true;
+	buf_add_text(call_fields(c), why.fields);
+	call_problem(c, why.status, why.detail);
+	return false;
 }
 
 /*
@@ -347,7 +314,7 @@ static size_t body_max(void *data, const struct http_request *r)
 	(void)data;
 	const struct route *route = route_find(r);
 
-	return route != NULL && route->access == ADMIN ? ADMIN_BODY_MAX : BODY_MAX;
+	return route != NULL && route->access == ACCESS_ADMIN ? ADMIN_BODY_MAX : BODY_MAX;
 }
 
 static void on_finished(void *data)
@@ -458,16 +425,9 @@ static void on_closed(struct conn *c)
 
 const struct front_ops front_http = {
 	.name = "http",
-	.full_text = {"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n"
-		      "Retry-After: 1\r\nContent-Length: 0\r\n\r\n",
-		      sizeof("HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n"
-			     "Retry-After: 1\r\nContent-Length: 0\r\n\r\n") -
-			      1},
+	.full_text = HTTP_FULL_TEXT,
 	.inner = TLS_INNER_HTTP1,
-	.plain_text = PATH("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n"
-			   "Content-Type: application/problem+json\r\nContent-Length: 97\r\n\r\n"
-			   "{\"type\":\"about:blank\",\"title\":\"Bad Request\",\"status\":400,"
-			   "\"detail\":\"this port speaks HTTPS only\"}\n"),
+	.plain_text = HTTP_PLAIN_TEXT,
 	.on_open = on_open,
 	.on_bytes = on_bytes,
 	.on_end = on_end,

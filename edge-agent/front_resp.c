@@ -28,7 +28,7 @@ static _Thread_local struct resp_command command;
 
 bool session_is_known(const struct resp_session *s)
 {
-	if (!auth_required(s->conn->agent->auth))
+	if (!auth_required(conn_agent(s->conn)->auth))
 		return true;
 	return s->token != NULL && s->token->scopes != 0;
 }
@@ -58,7 +58,7 @@ static bool may_run(struct resp_session *s, const struct resp_command_entry *e)
 		session_error(s, "NOAUTH", "Authentication required.");
 		return false;
 	}
-	if ((e->flags & COMMAND_CHECK) != 0 && auth_required(s->conn->agent->auth) &&
+	if ((e->flags & COMMAND_CHECK) != 0 && auth_required(conn_agent(s->conn)->auth) &&
 	    (s->token->scopes & AUTH_CHECK) == 0) {
 		session_error(s, "NOPERM", "the token lacks the scope 'check', which '%s' needs",
 			      e->name);

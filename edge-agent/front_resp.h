@@ -1,6 +1,6 @@
 /* The RESP front: what Redis clients speak, versions 2 and 3. */
 #pragma once
 
-#include "conn.h"
+#include "io/conn.h"
 
 extern const struct front_ops front_resp;

@@ -6,9 +6,8 @@
 
 #include <protobuf-c/protobuf-c.h>
 
-#include "agent.h"
-#include "auth.h"
-#include "conn.h"
+#include "agent_conns.h"
+#include "io/auth.h"
 #include "io/grpc_server.h"
 #include "trace.h"
 
@@ -38,7 +37,7 @@ struct grpc_task {
 
 static inline struct agent *task_agent(const struct grpc_task *t)
 {
-	return t->front->conn->agent;
+	return conn_agent(t->front->conn);
 }
 
 /* Sends a message. */

@@ -12,9 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent.h"
-#include "auth.h"
-#include "conn.h"
+#include "agent_conns.h"
+#include "io/auth.h"
 #include "io/conf.h"
 #include "io/http_server.h"
 #include "live.h"
@@ -64,7 +63,7 @@ typedef void http_handler(struct http_call *c, const struct http_request *r);
 
 static inline struct agent *call_agent(const struct http_call *c)
 {
-	return c->front->conn->agent;
+	return conn_agent(c->front->conn);
 }
 
 /* ---- answers ---- */

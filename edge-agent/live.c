@@ -6,7 +6,7 @@
 #include <uv.h>
 
 #include "agent.h"
-#include "conn.h"
+#include "io/conn.h"
 #include "io/http_server.h"
 #include "live_pools.h"
 #include "live_text.h"

@@ -8,13 +8,13 @@
 #include <stdint.h>
 #include <uv.h>
 
-#include "conn.h"
 #include "control/gossip_service.h"
 #include "control/policy_stats.h"
 #include "core/buf.h"
 #include "edge_regions.h"
 #include "engine_life.h"
 #include "grants.h"
+#include "io/conn.h"
 #include "io/grpc_server.h"
 #include "io/metrics.h"
 #include "io/redis_store.h"

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/version.h"
+#include "io/conn_metrics.h"
 #include "io/tls_metrics.h"
 #include "ops.h"
 #include "ops_pools.h"
@@ -521,37 +522,13 @@ static void sample(struct metrics_writer *w, const char *label, const char *valu
 static void collect_connections(struct metrics_writer *w, const void *totals)
 {
 	const struct ops_totals *t = totals;
-	const struct conn_counters *n = &t->conns;
 
-	metrics_family(w, "kova_connections", METRIC_GAUGE, NULL, "Client connections now.");
-	metrics_sample(w, NULL, 0, (double)t->connections);
-	metrics_family(w, "kova_connections_max", METRIC_GAUGE, NULL,
-		       "Most client connections at once.");
-	metrics_sample(w, NULL, 0, (double)t->max_clients);
-	metrics_family(w, "kova_connections_accepted", METRIC_COUNTER, NULL,
-		       "Client connections served.");
-	metrics_sample(w, NULL, 0, (double)n->accepted);
-	metrics_family(w, "kova_connections_refused", METRIC_COUNTER, NULL,
-		       "Client connections turned away.");
-	sample(w, "reason", "max_clients", n->refused_full);
-	sample(w, "reason", "accept_error", n->accept_errors);
-	metrics_family(w, "kova_connections_cut", METRIC_COUNTER, NULL,
-		       "Client connections closed by the agent.");
-	sample(w, "reason", "slow_reader", n->closed_slow);
-	sample(w, "reason", "timeout", n->closed_timeout);
-	sample(w, "reason", "memory", n->closed_memory);
+	conn_metrics_write(w, t->connections, t->max_clients, &t->conns);
 	metrics_family(w, "kova_grpc_cut", METRIC_COUNTER, NULL,
 		       "gRPC calls, and of floods whole connections, ended by the agent.");
 	sample(w, "reason", "flood", t->grpc.floods);
 	sample(w, "reason", "too_large", t->grpc.too_large);
 	sample(w, "reason", "late", t->grpc.late);
-	metrics_family(w, "kova_reads_paused", METRIC_COUNTER, NULL,
-		       "How often reading from a client stopped for backpressure.");
-	metrics_sample(w, NULL, 0, (double)n->paused);
-	metrics_family(w, "kova_client_bytes", METRIC_COUNTER, "bytes",
-		       "Bytes from and to clients.");
-	sample(w, "direction", "in", n->bytes_in);
-	sample(w, "direction", "out", n->bytes_out);
 }
 
 static void collect_live(struct metrics_writer *w, const void *totals)

@@ -118,7 +118,7 @@ static void describe(const struct conn *c, void *data)
 	const struct resp_session *s = resp_session_of(c);
 	struct buf *b = data;
 	char peer[CONN_ADDRESS_MAX], local[CONN_ADDRESS_MAX];
-	uint64_t now_ms = uv_now(c->agent->loop);
+	uint64_t now_ms = uv_now(conn_agent(c)->loop);
 
 	if (s == NULL)
 		return;
@@ -183,7 +183,7 @@ static void client_list(const struct resp_call *call)
 	if (e->later == NULL)
 		free(e);
 	else
-		tour_start(&e->tour, call->session->conn->agent, visit_list, on_list);
+		tour_start(&e->tour, conn_agent(call->session->conn), visit_list, on_list);
 }
 
 /* ---- The table ---- */

@@ -19,7 +19,7 @@ struct arguments {
 /* NULL: the reply was an error. */
 static struct request *new_request(const struct resp_call *call, enum request_kind kind)
 {
-	struct request *r = request_new(call->session->conn->agent->engine);
+	struct request *r = request_new(conn_agent(call->session->conn)->engine);
 
 	if (r == NULL) {
 		session_error(call->session, "ERR", "too many requests are in progress; try again");

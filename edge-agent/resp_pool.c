@@ -76,7 +76,7 @@ static void on_done(struct pool_request *r)
 	struct reply_later *later = r->owner;
 
 	trace_end(r->trace);
-	ops_observe(&later->session->conn->agent->ops, OPS_RESP, r->begun_us);
+	ops_observe(&conn_agent(later->session->conn)->ops, OPS_RESP, r->begun_us);
 	if (r->answer.error != POOL_NO_ERROR)
 		resp_write_error(&later->text, error_code(r), r->answer.message);
 	else if (r->kind == POOL_ASK_NEXT)
@@ -110,8 +110,8 @@ static void ask(const struct resp_call *call, struct pool_request *r)
 	later->on_abandoned = on_abandoned;
 	r->owner = later;
 	r->on_done = on_done;
-	r->begun_us = ops_now_us(&call->session->conn->agent->ops);
-	if (call->session->conn->agent->tracer != NULL)
+	r->begun_us = ops_now_us(&conn_agent(call->session->conn)->ops);
+	if (conn_agent(call->session->conn)->tracer != NULL)
 		r->trace = session_trace(call->session,
 					 r->kind == POOL_ASK_NEXT ? "kova.next" : "kova.report");
 	pool_ask(r);
@@ -294,7 +294,7 @@ static void run(const struct resp_call *call, enum pool_request_kind kind, uint3
 {
 	struct arguments a = {.call = call, .at = at};
 
-	a.request = pool_request_new(call->session->conn->agent->pools, kind);
+	a.request = pool_request_new(conn_agent(call->session->conn)->pools, kind);
 	if (a.request == NULL) {
 		session_error(call->session, "ERR", "too many requests are in progress; try again");
 		return;

@@ -62,7 +62,7 @@ void server_reset(const struct resp_call *call)
 /* Redis's "default" user needs no password when none is set, and any is right then. */
 static bool log_in(struct resp_session *s, struct slice user, struct slice token)
 {
-	const struct auth *auth = s->conn->agent->auth;
+	const struct auth *auth = conn_agent(s->conn)->auth;
 	const struct auth_token *found = auth_find(auth, token);
 	bool is_default = slice_equal(user, SLICE("default"));
 
@@ -84,7 +84,7 @@ void server_auth(const struct resp_call *call)
 
 	if (call->argc > 3)
 		session_error(s, "ERR", "syntax error");
-	else if (!has_user && !auth_required(s->conn->agent->auth))
+	else if (!has_user && !auth_required(conn_agent(s->conn)->auth))
 		session_error(s, "ERR",
 			      "AUTH called without any tokens configured: none is needed");
 	else if (log_in(s, has_user ? call->argv[1] : SLICE("default"), call->argv[call->argc - 1]))
@@ -341,7 +341,7 @@ void server_info(const struct resp_call *call)
 		session_error(call->session, "ERR", "%s", kova_status_text(KOVA_ENOMEM));
 		return;
 	}
-	e->uptime_s = (uv_now(c->agent->loop) - conn_pool_started_ms(c->pool)) / 1000;
+	e->uptime_s = (uv_now(conn_agent(c)->loop) - conn_pool_started_ms(c->pool)) / 1000;
 	for (unsigned i = 0; i < N_SECTIONS; i++)
 		if (info_wants(call, info_sections[i].name))
 			e->sections |= 1U << i;
@@ -349,5 +349,5 @@ void server_info(const struct resp_call *call)
 	if (e->later == NULL)
 		free(e);
 	else
-		tour_start(&e->tour, c->agent, visit_info, on_info);
+		tour_start(&e->tour, conn_agent(c), visit_info, on_info);
 }

@@ -231,7 +231,7 @@ static void on_request_done(struct request *r)
 	r->owner = NULL;
 	trace_end(r->trace);
 	r->trace = NULL;
-	ops_observe(&s->conn->agent->ops, OPS_RESP, r->begun_us);
+	ops_observe(&conn_agent(s->conn)->ops, OPS_RESP, r->begun_us);
 	if (!s->executing)
 		drain(s);
 }
@@ -351,7 +351,7 @@ static const char *const span_names[] = {
 
 struct trace *session_trace(const struct resp_session *s, const char *name)
 {
-	struct trace *trace = trace_begin(s->conn->agent, name, NULL);
+	struct trace *trace = trace_begin(conn_agent(s->conn), name, NULL);
 
 	if (trace != NULL)
 		span_set_text(trace_call(trace), "network.protocol.name", SLICE("resp"));
@@ -370,11 +370,11 @@ void session_decide(struct resp_session *s, struct request *request, enum reply_
 		.request = request, .shape = (uint8_t)shape, .version = s->version};
 	request->owner = s;
 	request->on_done = on_request_done;
-	request->begun_us = ops_now_us(&s->conn->agent->ops);
-	if (s->conn->agent->tracer != NULL)
+	request->begun_us = ops_now_us(&conn_agent(s->conn)->ops);
+	if (conn_agent(s->conn)->tracer != NULL)
 		request->trace = session_trace(s, span_names[request->kind]);
 	conn_request_begins(s->conn);
-	decide(s->conn->agent->engine, request);
+	decide(conn_agent(s->conn)->engine, request);
 }
 
 struct reply_later *session_later(struct resp_session *s)

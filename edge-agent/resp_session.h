@@ -10,10 +10,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent.h"
-#include "auth.h"
-#include "conn.h"
+#include "agent_conns.h"
 #include "core/resp.h"
+#include "io/auth.h"
 #include "trace.h"
 
 enum { SESSION_NAME_MAX = 64 };

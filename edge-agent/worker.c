@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-#include "conn.h"
+#include "agent_conns.h"
 #include "control/control.h"
 #include "engine_life.h"
 #include "event_kinds.h"
@@ -218,8 +218,8 @@ bool worker_open(struct worker *w, const struct redis_conf *redis, const struct 
 	if (w->agent.pools != NULL)
 		w->agent.rlqs = rlqs_new(&w->agent);
 	if (w->agent.rlqs != NULL)
-		w->conns = conn_pool_new(&w->agent,
-					 first != NULL ? conn_pool_max_clients(first->conns) : 0);
+		w->conns = agent_conns_new(&w->agent,
+					   first != NULL ? conn_pool_max_clients(first->conns) : 0);
 	if (w->conns == NULL) {
 		if (first != NULL)
 			dispose(w);

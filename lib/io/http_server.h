@@ -75,6 +75,20 @@ void http_server_refuse(struct http_server *s, unsigned status, const char *deta
  */
 void http_server_abandon_from(struct http_server *s, bool (*is_futile)(struct http_exchange *x));
 
+/* Whole answers, as slices, to who can't be served: one too many; one who does not speak TLS where that is spoken. */
+#define HTTP_WHOLE_ANSWER(text)          \
+	{                                \
+		(text), sizeof(text) - 1 \
+	}
+#define HTTP_FULL_TEXT                                                                \
+	HTTP_WHOLE_ANSWER("HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n" \
+			  "Retry-After: 1\r\nContent-Length: 0\r\n\r\n")
+#define HTTP_PLAIN_TEXT                                                                          \
+	HTTP_WHOLE_ANSWER("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n"                    \
+			  "Content-Type: application/problem+json\r\nContent-Length: 97\r\n\r\n" \
+			  "{\"type\":\"about:blank\",\"title\":\"Bad Request\",\"status\":400,"  \
+			  "\"detail\":\"this port speaks HTTPS only\"}\n")
+
 struct http_answer {
 	unsigned status;
 	const char *media_type; /* NULL: no Content-Type */

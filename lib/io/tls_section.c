@@ -62,6 +62,15 @@ const struct conf_table tls_table = {
 	.n_options = sizeof options / sizeof options[0],
 };
 
+/* Without the last option. */
+const struct conf_table tls_http_table = {
+	.title = "`tls`",
+	.text = "TLS for HTTP; gossip is not touched. What it does, and how certificates are "
+		"renewed: [Security](security.md).",
+	.options = options,
+	.n_options = sizeof options / sizeof options[0] - 1,
+};
+
 const char *const tls_front_names[TLS_FRONTS] = {"resp", "http", "grpc"};
 
 /* 0: there is none of that name. */

@@ -1,4 +1,4 @@
-/* The section `tls` of an agent's configuration. */
+/* The section `tls` of a daemon's configuration. */
 #pragma once
 
 #include "io/conf.h"
@@ -13,8 +13,8 @@ struct tls_fields {
 	const json_t *fronts; /* NULL: all */
 };
 
-/* The object `tls`, of struct tls_fields. */
-extern const struct conf_table tls_table;
+/* The object `tls`, of struct tls_fields; where HTTP is all there is, it has no `fronts`. */
+extern const struct conf_table tls_table, tls_http_table;
 
 enum tls_front { TLS_FRONT_RESP = 1, TLS_FRONT_HTTP = 2, TLS_FRONT_GRPC = 4 };
 enum { TLS_FRONTS = 3 };

@@ -9,12 +9,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent.h"
-#include "auth.h"
+#include "agent_conns.h"
 #include "control/policy_stats.h"
 #include "fake_http_engine.h"
 #include "front_http.h"
-#include "listener.h"
+#include "io/auth.h"
+#include "io/listener.h"
 #include "ops.h"
 
 /* ---- the agent around the front ---- */
@@ -54,7 +54,7 @@ static void start(void)
 	agent.conf.node = node;
 	agent.conf.region = region;
 	agent.auth = auth_new(NULL, &error);
-	pool = conn_pool_new(&agent, 0);
+	pool = agent_conns_new(&agent, 0);
 	ops_start(&agent, pool);
 	front = listener_start(pool, "127.0.0.1:0", &front_http, false, &error);
 	cr_assert_not_null(front, "%.*s", (int)error.len, error.ptr);

@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #include "agent.h"
-#include "auth.h"
 #include "check.h"
 #include "control/control.h"
 #include "control/control_state.h"
+#include "io/auth.h"
 #include "tour.h"
 
 enum { LOOPS = 4, MESSAGES = 20000, TOURS = 200, CHANGES = 30 };

@@ -13,10 +13,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "agent.h"
-#include "auth.h"
-#include "conn.h"
-#include "listener.h"
+#include "agent_conns.h"
+#include "io/auth.h"
+#include "io/conn.h"
+#include "io/listener.h"
 #include "ops.h"
 
 enum { FIXTURE_PATIENCE_MS = 5000 };
@@ -60,7 +60,7 @@ static inline void start_front(const struct front_ops *front, const char *tokens
 	agent = (struct agent){.loop = &loop, .engine = &fake};
 	agent.auth = auth_new(tokens_file, &error);
 	cr_assert_not_null(agent.auth, "%.*s", (int)error.len, error.ptr);
-	pool = conn_pool_new(&agent, max_clients);
+	pool = agent_conns_new(&agent, max_clients);
 	cr_assert_not_null(pool);
 	ops_start(&agent, pool);
 	listener = listener_start(pool, "127.0.0.1:0", front, false, &error);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "auth.h"
+#include "io/auth.h"
 
 static char path[64];
 

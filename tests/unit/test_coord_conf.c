@@ -107,6 +107,13 @@ Test(coord_conf, errors)
 	expect_error("{}", "kafka");
 	expect_error("{" KAFKA ",\"gossip\":{\"listen\":\"0.0.0.0:7414\"}}",
 		     "needs a `secret_file`");
+	expect_error("{" KAFKA ",\"http\":\"0.0.0.0:7422\"}", "`http` listens beyond loopback");
+	expect_error("{" KAFKA ",\"http\":\"[::]:7422\",\"insecure\":false}", "needs `auth`");
+	expect_error("{" KAFKA ",\"http\":\"example.com:7422\"}", "an IP address or `localhost`");
+	expect_error("{" KAFKA ",\"auth\":{\"tokens_file\":\"/nonexistent/tokens\"}}",
+		     "tokens_file");
+	expect_error("{" KAFKA ",\"tls\":{\"cert\":\"kova.pem\"}}", "needs both `cert` and `key`");
+	expect_error("{" KAFKA ",\"tls\":{\"fronts\":[\"http\"]}}", "fronts");
 	expect_error("{" KAFKA ",\"rollup\":\"99ms\"}", "100ms");
 	expect_error("{" KAFKA ",\"regions\":{\"a b\":{}}}", "a region's name");
 	expect_error("{" KAFKA ",\"regions\":{\"a\":1}}", "must be an object");

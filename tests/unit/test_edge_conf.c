@@ -86,7 +86,7 @@ Test(edge_conf, an_empty_file_gives_the_defaults)
 	cr_expect_str_eq(conf.listen_resp, "localhost:7411");
 	cr_expect_str_eq(conf.listen_http, "localhost:7412");
 	cr_expect_null(conf.listen_unix);
-	cr_expect_null(conf.tokens_file);
+	cr_expect_null(conf.auth.tokens_file);
 	cr_expect_not(conf.insecure);
 	cr_expect_str_eq(conf.state_dir, "/xdg/kova");
 	cr_expect_eq(conf.redis.mode, REDIS_EMBEDDED);
@@ -165,7 +165,7 @@ Test(edge_conf, everything_given)
 	cr_expect_str_eq(conf.listen_resp, "0.0.0.0:1");
 	cr_expect_null(conf.listen_http);
 	is_in(conf.listen_unix, "run/a.sock", "unix");
-	is_in(conf.tokens_file, "tokens", "tokens_file");
+	is_in(conf.auth.tokens_file, "tokens", "tokens_file");
 	is_in(conf.redis.ca, "ca.pem", "ca");
 	is_in(conf.redis.cert, "c.pem", "cert");
 	is_in(conf.redis.key, "k.pem", "key");

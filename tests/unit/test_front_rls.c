@@ -11,7 +11,7 @@
 enum { OK = 1, OVER_LIMIT = 2, ENDED = -1 };
 
 static struct agent agent = {.engine = &fake};
-static struct conn conn = {.agent = &agent};
+static struct conn conn = {.owner = &agent};
 static struct grpc_conn front = {.conn = &conn};
 static struct grpc_task task;
 static struct buf scratch[SCRATCH_N];

@@ -3,14 +3,13 @@
  * too long. Each turn of the loop ends with flush(): behind the poll phase for what reads and
  * Redis's answers have brought, before it for what timers and other handles have added since.
  */
-#include "conn_pool.h"
+#include "io/conn_pool.h"
 
 #include <assert.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 
-#include "agent.h"
 #include "io/log.h"
 
 /* Open files that are not clients: Redis, listeners, logs, state; and what each further loop needs. */
@@ -153,10 +152,10 @@ static uint32_t fit_file_limit(uint32_t max_clients, unsigned loops)
 
 static void start_handles(struct conn_pool *p)
 {
-	int r = uv_check_init(p->loop, &p->after_poll);
+	int r = uv_check_init(p->place.loop, &p->after_poll);
 
-	r |= uv_prepare_init(p->loop, &p->before_poll);
-	r |= uv_timer_init(p->loop, &p->sweep);
+	r |= uv_prepare_init(p->place.loop, &p->before_poll);
+	r |= uv_timer_init(p->place.loop, &p->sweep);
 	p->after_poll.data = p->before_poll.data = p->sweep.data = p;
 	r |= uv_check_start(&p->after_poll, on_after_poll);
 	r |= uv_prepare_start(&p->before_poll, on_before_poll);
@@ -165,20 +164,19 @@ static void start_handles(struct conn_pool *p)
 	p->handles_open = 3;
 }
 
-struct conn_pool *conn_pool_new(struct agent *a, uint32_t max_clients)
+struct conn_pool *conn_pool_new(const struct conn_place *place, uint32_t max_clients)
 {
 	struct conn_pool *p = calloc(1, sizeof *p);
 
 	if (p == NULL)
 		return NULL;
 	(void)signal(SIGPIPE, SIG_IGN); /* a peer that is gone is an error of write() */
-	p->agent = a;
-	p->loop = a->loop;
-	p->id_step = a->loops > 1 ? a->loops : 1;
-	p->last_id = a->index + 1 - p->id_step;
+	p->place = *place;
+	p->id_step = place->loops > 1 ? place->loops : 1;
+	p->last_id = place->index + 1 - p->id_step;
 	p->max_clients = fit_file_limit(max_clients == 0 ? CONN_MAX_CLIENTS : max_clients,
 					(unsigned)p->id_step);
-	p->started_ms = uv_now(p->loop);
+	p->started_ms = uv_now(p->place.loop);
 	start_handles(p);
 	return p;
 }

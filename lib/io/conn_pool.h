@@ -3,14 +3,13 @@
 
 #include <stdatomic.h>
 
-#include "conn.h"
-#include "conn_tls.h"
+#include "io/conn.h"
+#include "io/conn_tls.h"
 
 struct listener;
 
 struct conn_pool {
-	struct agent *agent;
-	uv_loop_t *loop;
+	struct conn_place place;
 	uint32_t max_clients;
 	uint32_t count;            /* connections that are served and not gone */
 	uint32_t total;            /* and those that are being refused */

@@ -2,7 +2,7 @@
  * Listening: address → bound socket → on_connection() for each client. listener_stop() closes the
  * handle; its close callback is the only place that frees, also after a start that failed half-way.
  */
-#include "listener.h"
+#include "io/listener.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,8 +12,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "conn_pool.h"
 #include "core/host_port.h"
+#include "io/conn_pool.h"
 #include "io/log.h"
 
 enum { BACKLOG = 511, UNIX_MODE_MASK = 0117 /* leaves 0660 */ };
@@ -211,8 +211,8 @@ static void name_tcp(struct listener *l)
 
 static int open_socket(struct listener *l, const struct endpoint *e)
 {
-	int r = e->is_unix ? uv_pipe_init(l->pool->loop, &l->io.pipe, 0)
-			   : uv_tcp_init(l->pool->loop, &l->io.tcp);
+	int r = e->is_unix ? uv_pipe_init(l->pool->place.loop, &l->io.pipe, 0)
+			   : uv_tcp_init(l->pool->place.loop, &l->io.tcp);
 
 	l->io.handle.data = l;
 	if (r == 0)

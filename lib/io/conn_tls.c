@@ -10,13 +10,12 @@
  * - the client leaves, or takes too long: counted, closed;
  * - a record is not what it should be: an alert, and the connection is closed at once.
  */
-#include "conn_tls.h"
+#include "io/conn_tls.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
-#include "agent.h"
-#include "conn_pool.h"
+#include "io/conn_pool.h"
 #include "io/log.h"
 
 /* ---- Lines ---- */
@@ -181,13 +180,13 @@ static bool begin_handshake(struct conn_tls *t)
 {
 	struct conn *c = t->conn;
 
-	t->session = tls_session_new(c->agent->tls, c->ops->inner);
+	t->session = tls_session_new(*c->pool->place.tls, c->ops->inner);
 	if (t->session == NULL) {
 		failed(c, TLS_FAILED_MEMORY, "out of memory");
 		conn_close(c);
 		return false;
 	}
-	t->begun_ms = uv_now(c->pool->loop);
+	t->begun_ms = uv_now(c->pool->place.loop);
 	line_join(&c->pool->tls.under_way, t);
 	return true;
 }
@@ -277,7 +276,7 @@ void conn_tls_shrink(struct conn_tls *t)
 
 void conn_tls_sweep(struct conn_pool *p)
 {
-	uint64_t now_ms = uv_now(p->loop);
+	uint64_t now_ms = uv_now(p->place.loop);
 	struct conn_tls *t = p->tls.under_way.first;
 
 	for (unsigned waiting = p->tls.waiting.n; t != NULL && waiting > 0; waiting--) {

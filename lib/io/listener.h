@@ -4,14 +4,14 @@
  */
 #pragma once
 
-#include "conn.h"
 #include "core/buf.h"
+#include "io/conn.h"
 
 /*
  * `address`: "host:port" or "[v6]:port" (port 0: any free one), or "unix:PATH" or a PATH with a '/'
  * in it of a unix socket, which gets mode 0660. `host` is an IPv4 or IPv6 address or `localhost`,
  * 127.0.0.1 and, where the machine has IPv6, [::1]: names are not looked up. A socket file that nobody answers on is replaced; one in
- * use, or a file of another kind, is an error. `tls`: clients speak TLS, by what the agent has of it. NULL with one line, without a line end, in
+ * use, or a file of another kind, is an error. `tls`: clients speak TLS, by what the place of `pool` has of it. NULL with one line, without a line end, in
  * ret_error.
  */
 struct listener *listener_start(struct conn_pool *pool, const char *address,

@@ -2,14 +2,14 @@
  * TLS between a connection's socket and its front; of conn.c, conn_pool.c and conn_tls.c only. A plain connection has none of
  * this (`c->tls` is NULL).
  *
- * What a stranger can make the agent hold is bounded: a connection that has sent nothing costs a struct; a handshake, some
+ * What a stranger can make the program hold is bounded: a connection that has sent nothing costs a struct; a handshake, some
  * 50 KB, is one of CONN_HANDSHAKES_MAX of its loop; further ones stand in line with their first CONN_HELLO_MAX bytes, and while
  * some do, one that takes longer than CONN_HANDSHAKE_FAIR_MS ends. All must be done within CONN_HANDSHAKE_MS. The front's state
  * is made when the handshake is done.
  */
 #pragma once
 
-#include "conn.h"
+#include "io/conn.h"
 #include "io/tls_session.h"
 
 enum {

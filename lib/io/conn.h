@@ -1,6 +1,6 @@
 /*
  * A client's connection, whatever it speaks: bytes in, bytes out, bounded in both directions. The
- * fronts (front_resp.h, front_http.h, front_grpc.h) sit on it through `struct front_ops`; listener.h makes the
+ * fronts (an agent's RESP, HTTP and gRPC, a coordinator's HTTP) sit on it through `struct front_ops`; listener.h makes the
  * connections.
  *
  * What a front may rely on: its callbacks come one at a time from the loop; none comes before
@@ -17,9 +17,10 @@
 #include "core/status.h"
 #include "io/tls_session.h"
 
-struct agent;
 struct conn;
 struct conn_tls;
+struct mailbox;
+struct tls_server;
 
 enum {
 	CONN_MAX_CLIENTS = 10000,       /* default of conn_pool_new() */
@@ -80,10 +81,10 @@ enum conn_state {
 
 struct conn {
 	void *front; /* the front's state */
-	struct agent *agent;
+	void *owner; /* as its place has it */
 	struct conn_pool *pool;
 	const struct front_ops *ops;
-	uint64_t id;             /* 1, 2, …: unique in the agent */
+	uint64_t id;             /* 1, 2, …: unique over all loops */
 	uint64_t opened_ms;      /* loop time */
 	uint64_t last_active_ms; /* loop time of the last byte received */
 	uint64_t commands;       /* requests taken so far; counted by the front */
@@ -177,15 +178,26 @@ struct conn_counters {
 
 struct conn_pool;
 
+/* Where connections are; all is borrowed and outlives the pool. */
+struct conn_place {
+	uv_loop_t *loop;
+	struct mailbox *mailbox;       /* of the loop; NULL: it is the only one */
+	unsigned index, loops;         /* which one it is; of how many, 0 stands for 1 */
+	struct tls_server *const *tls; /* what serves TLS, as it is when a connection begins */
+	void *owner;                   /* of each connection */
+	void (*on_batch)(
+		void *owner); /* bytes were read, and are about to be taken. NULL: nothing */
+};
+
 /*
- * Connections for the loop of `a` (borrowed; outlives the pool). `max_clients` 0: CONN_MAX_CLIENTS.
+ * Connections for a loop. `place` is copied. `max_clients` 0: CONN_MAX_CLIENTS.
  * Raises the process's limit of open files as far as it may; when that is not enough, lowers
  * max_clients and logs it. NULL: out of memory.
  */
-struct conn_pool *conn_pool_new(struct agent *a, uint32_t max_clients);
+struct conn_pool *conn_pool_new(const struct conn_place *place, uint32_t max_clients);
 
 /*
- * From here on what `p` accepts goes in turn to the one of `peers` (borrowed; `p` among them; of all loops of the agent) that
+ * From here on what `p` accepts goes in turn to the one of `peers` (borrowed; `p` among them; of all loops of the program) that
  * has the fewest connections; max_clients is for all of them together. Their loops must outlive the listeners of `p`.
  */
 void conn_pool_spread(struct conn_pool *p, struct conn_pool *const *peers, unsigned n);

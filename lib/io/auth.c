@@ -1,4 +1,4 @@
-#include "auth.h"
+#include "io/auth.h"
 
 #include <errno.h>
 #include <stdio.h>

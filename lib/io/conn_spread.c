@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "agent.h"
-#include "conn_pool.h"
+#include "io/conn_pool.h"
+#include "io/mailbox.h"
 
 unsigned conn_spread_load(const struct conn_pool *p)
 {
@@ -124,13 +124,13 @@ bool conn_spread_accept(struct conn_pool *p, uv_stream_t *server, const struct f
 	}
 	*h = (struct handover){
 		.message.run = on_arrival, .to = to, .ops = ops, .type = server->type, .tls = tls};
-	h->fd = accept_descriptor(p->loop, server, a);
+	h->fd = accept_descriptor(p->place.loop, server, a);
 	if (h->fd < 0) {
 		p->counters.accept_errors++;
 		free(h);
 		return true;
 	}
 	atomic_fetch_add_explicit(&to->load, 1, memory_order_relaxed);
-	mailbox_post(to->agent->mailbox, &h->message);
+	mailbox_post(to->place.mailbox, &h->message);
 	return true;
 }

@@ -28,7 +28,7 @@
  * Every path ends in conn_close(), which acts once; its close callback is the only place that
  * frees.
  */
-#include "conn.h"
+#include "io/conn.h"
 
 #include <assert.h>
 #include <poll.h>
@@ -37,9 +37,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-#include "agent.h"
-#include "conn_pool.h"
-#include "engine_life.h"
+#include "io/conn_pool.h"
 #include "io/log.h"
 
 enum {
@@ -143,7 +141,7 @@ void conn_set_deadline(struct conn *c, uint64_t after_ms)
 {
 	if (c->state != CONN_OPEN && c->state != CONN_FINISHING)
 		return;
-	c->deadline_ms = after_ms == 0 ? 0 : uv_now(c->pool->loop) + after_ms;
+	c->deadline_ms = after_ms == 0 ? 0 : uv_now(c->pool->place.loop) + after_ms;
 }
 
 /* ---- Input ---- */
@@ -160,7 +158,8 @@ static size_t feed(struct conn *c, struct slice bytes)
 	size_t used = 0;
 
 	if (conn_may_read(c)) {
-		engine_new_batch(c->agent->engine);
+		if (c->pool->place.on_batch != NULL)
+			c->pool->place.on_batch(c->owner);
 		used = c->ops->on_bytes(c, bytes);
 	}
 	assert(used <= bytes.len);
@@ -229,7 +228,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 		conn_close(c);
 	} else if (n > 0) {
 		c->pool->counters.bytes_in += (uint64_t)n;
-		c->last_active_ms = uv_now(c->pool->loop);
+		c->last_active_ms = uv_now(c->pool->place.loop);
 		c->lean = false;
 		if (c->tls != NULL)
 			conn_tls_take(c, (struct slice){buf->base, (size_t)n});
@@ -290,7 +289,7 @@ static void write_rest(struct conn *c, struct buf *out)
 	*out = c->in_write;
 	c->in_write = rest;
 	c->write_req.data = c;
-	c->write_since_ms = uv_now(c->pool->loop);
+	c->write_since_ms = uv_now(c->pool->place.loop);
 	if (uv_write(&c->write_req, &c->io.stream, &bytes, 1, on_written) != 0) {
 		conn_close(c);
 		return;
@@ -374,7 +373,7 @@ static void maybe_end(struct conn *c)
 		return;
 	}
 	c->state = CONN_LINGERING;
-	c->deadline_ms = uv_now(c->pool->loop) + CONN_LINGER_MS;
+	c->deadline_ms = uv_now(c->pool->place.loop) + CONN_LINGER_MS;
 	c->shutdown_req.data = c;
 	if (uv_shutdown(&c->shutdown_req, &c->io.stream, on_shut) != 0)
 		conn_close(c);
@@ -454,7 +453,7 @@ static void release_idle_memory(struct conn *c)
 
 void conn_sweep(struct conn *c)
 {
-	uint64_t now_ms = uv_now(c->pool->loop);
+	uint64_t now_ms = uv_now(c->pool->place.loop);
 	bool stuck = c->requests > 0 && c->ended_lately == 0;
 
 	if (c->state == CONN_CLOSING)
@@ -480,8 +479,8 @@ void conn_sweep(struct conn *c)
 
 static void init_handle(struct conn *c, uv_handle_type type)
 {
-	int r = type == UV_TCP ? uv_tcp_init(c->pool->loop, &c->io.tcp)
-			       : uv_pipe_init(c->pool->loop, &c->io.pipe, 0);
+	int r = type == UV_TCP ? uv_tcp_init(c->pool->place.loop, &c->io.tcp)
+			       : uv_pipe_init(c->pool->place.loop, &c->io.pipe, 0);
 
 	assert(r == 0); /* neither makes a socket yet: there is nothing that could fail */
 	c->io.handle.data = c;
@@ -541,11 +540,11 @@ struct conn *conn_new(struct conn_pool *p, uv_handle_type type, const struct fro
 		p->counters.accept_errors++;
 		return NULL;
 	}
-	c->agent = p->agent;
+	c->owner = p->place.owner;
 	c->pool = p;
 	c->ops = ops;
 	c->id = p->last_id += p->id_step;
-	c->opened_ms = c->last_active_ms = uv_now(p->loop);
+	c->opened_ms = c->last_active_ms = uv_now(p->place.loop);
 	init_handle(c, type);
 	conn_pool_add(p, c);
 	return c;
