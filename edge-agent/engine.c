@@ -68,6 +68,12 @@ static void discard(struct engine *e)
 	free(e);
 }
 
+/* By which the agent goes; 0: it has no regions. */
+static uint32_t version_of(const struct edge_regions *regions)
+{
+	return regions != NULL ? (uint32_t)regions->version : 0;
+}
+
 struct engine *engine_new(uv_loop_t *loop, struct control *control, struct engine_sites sites,
 			  struct engine_place place)
 {
@@ -95,7 +101,8 @@ struct engine *engine_new(uv_loop_t *loop, struct control *control, struct engin
 	e->leases = leases_new(e);
 	e->waiters = e->leases != NULL ? waiters_new(e) : NULL;
 	e->heartbeat = e->first != NULL ? e->first->heartbeat
-					: heartbeat_start(loop, store, HEARTBEAT_REGION, NULL);
+					: heartbeat_start(loop, store, HEARTBEAT_REGION, NULL,
+							  version_of(sites.regions));
 	if (e->usage != NULL && e->outage != NULL && e->waiters != NULL && e->heartbeat != NULL)
 		e->sites = calloc(sites.n, sizeof *e->sites);
 	if (sites.regions != NULL)
@@ -306,6 +313,11 @@ struct engine_health engine_health(const struct engine *e)
 bool engine_site_was_heard(const struct engine *e, unsigned i)
 {
 	return e->sites[i].heartbeat == NULL || heartbeat_was_heard(e->sites[i].heartbeat);
+}
+
+uint32_t engine_least_version(const struct engine *e)
+{
+	return heartbeat_least_version(e->heartbeat);
 }
 
 bool engine_is_contradicted(const struct engine *e)

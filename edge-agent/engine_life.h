@@ -55,6 +55,8 @@ void engine_close(struct engine *e, void (*on_closed)(void *data), void *data);
 
 /* The share of a global quota has grown: those who wait for it ask now. */
 void engine_may_have_more(struct engine *e, struct slice policy, struct slice root);
+/* The least version of the regions by which an agent of this region goes, as far as is known: at least 1. From any thread. */
+uint32_t engine_least_version(const struct engine *e);
 
 /* Tells the feed all usage so far. */
 void engine_report_usage(struct engine *e);

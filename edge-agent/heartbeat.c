@@ -14,7 +14,15 @@
 
 static const struct slice regions_key = {"k:regions", 9};
 
-enum { PERIODS = HEARTBEAT_LATELY_MS / HEARTBEAT_MS, FIRST_MS = 100, NAME_RANDOM_BYTES = 16 };
+enum {
+	PERIODS = HEARTBEAT_LATELY_MS / HEARTBEAT_MS,
+	FIRST_MS = 100,
+	NAME_RANDOM_BYTES = 16,
+	/* Of a reply, before the policies: */
+	AT_AGENTS = 0,
+	AT_LEAST_VERSION,
+	AT_POLICIES,
+};
 
 struct heartbeat {
 	uv_timer_t timer;
@@ -23,14 +31,17 @@ struct heartbeat {
 	struct buf command;
 	struct buf news; /* policies for which feedback came, as bulk strings, until Redis knows */
 	uint32_t n_news;
-	bool tells; /* and hears of them */
+	bool tells;       /* and hears of them, and of versions */
+	uint32_t version; /* that it says */
 	char name[2 * NAME_RANDOM_BYTES + 1];
 	struct buf regions;     /* the version of the regions; empty: there are none */
 	uint64_t contradicts;   /* the version of others that does */
 	unsigned seen[PERIODS]; /* a ring: the count of each of the last periods */
 	unsigned at;
-	atomic_uint most;                /* of `seen`; the only thing that other loops read */
-	atomic_bool heard, contradicted; /* likewise */
+	/* The only things that other loops read: */
+	atomic_uint most; /* of `seen` */
+	atomic_uint least_version;
+	atomic_bool heard, contradicted;
 	bool calling, timer_closed;
 };
 
@@ -87,20 +98,27 @@ static void on_regions_reply(kova_status status, const struct redisReply *reply,
 	free_when_idle(h);
 }
 
-static unsigned agents_of(const struct redisReply *reply)
+/* 0: it is none. */
+static unsigned number_of(const struct redisReply *reply, size_t at)
 {
-	const struct redisReply *first;
+	const struct redisReply *element;
 
-	if (reply->type != REDIS_REPLY_ARRAY || reply->elements == 0)
+	if (reply->type != REDIS_REPLY_ARRAY || reply->elements < AT_POLICIES)
 		return 0;
-	first = reply->element[0];
-	return first->type == REDIS_REPLY_INTEGER && first->integer > 0 ? (unsigned)first->integer
-									: 0;
+	element = reply->element[at];
+	return element->type == REDIS_REPLY_INTEGER && element->integer > 0
+		       ? (unsigned)element->integer
+		       : 0;
+}
+
+static void hear_of_versions(struct heartbeat *h, unsigned least)
+{
+	atomic_store_explicit(&h->least_version, least > 0 ? least : 1, memory_order_relaxed);
 }
 
 static void hear_of_feedback(const struct redisReply *reply)
 {
-	for (size_t i = 1; i < reply->elements; i++) {
+	for (size_t i = AT_POLICIES; i < reply->elements; i++) {
 		const struct redisReply *name = reply->element[i];
 		struct policy_stats *stats = NULL;
 
@@ -114,13 +132,14 @@ static void hear_of_feedback(const struct redisReply *reply)
 static void on_reply(kova_status status, const struct redisReply *reply, void *data)
 {
 	struct heartbeat *h = data;
-	unsigned agents = status == KOVA_OK ? agents_of(reply) : 0;
+	unsigned agents = status == KOVA_OK ? number_of(reply, AT_AGENTS) : 0;
 	bool counted = agents > 0;
 
 	h->calling = counted && h->regions.len > 0 && !h->timer_closed;
 	if (counted) {
 		count(h, agents);
 		h->n_news = 0;
+		hear_of_versions(h, number_of(reply, AT_LEAST_VERSION));
 		if (h->tells)
 			hear_of_feedback(reply);
 	}
@@ -161,23 +180,32 @@ static void add_news(struct slice name, void *data)
 	h->n_news++;
 }
 
-/* The policies are kept in the agents' slot of a Cluster. */
+enum { KEYS = 4 };
+
+/* All is kept in the agents' slot of a Cluster. */
 static bool write_command(struct heartbeat *h)
 {
-	char silent[16], fed[64];
-	struct slice key[2] = {h->key};
+	static const char *const part[KEYS] = {"", "feedback", "said", "versions"};
+	char silent[16], version[11], name[KEYS][64];
+	struct slice key[KEYS] = {h->key};
+	uint32_t n_keys = h->tells ? KEYS : 2;
 
 	if (h->tells && h->n_news == 0) {
 		buf_clear(&h->news);
 		policy_stats_take_news(add_news, h);
 	}
 	snprintf(silent, sizeof silent, "%d", HEARTBEAT_SILENT_MS);
-	snprintf(fed, sizeof fed, "k:{%.*s}feedback", (int)h->key.len, h->key.ptr);
-	key[1] = slice_of(fed);
+	snprintf(version, sizeof version, "%u", (unsigned)h->version);
+	for (uint32_t i = 1; i < n_keys; i++) {
+		snprintf(name[i], sizeof name[i], "k:{%.*s}%s", (int)h->key.len, h->key.ptr,
+			 part[i]);
+		key[i] = slice_of(name[i]);
+	}
 	buf_clear(&h->command);
-	write_eval(&h->command, &lua_heartbeat, key, 2, 2 + h->n_news);
+	write_eval(&h->command, &lua_heartbeat, key, n_keys, 3 + h->n_news);
 	resp_write_bulk(&h->command, slice_of(h->name));
 	resp_write_bulk(&h->command, slice_of(silent));
+	resp_write_bulk(&h->command, slice_of(version));
 	if (h->n_news > 0)
 		buf_add_slice(&h->command, buf_slice(&h->news));
 	return end_command(&h->command) && !buf_failed(&h->news);
@@ -243,7 +271,7 @@ static void on_timer_closed(uv_handle_t *t)
 }
 
 struct heartbeat *heartbeat_start(uv_loop_t *loop, struct redis_store *store, struct slice key,
-				  const struct edge_regions *regions)
+				  const struct edge_regions *regions, uint32_t version)
 {
 	struct heartbeat *h = calloc(1, sizeof *h);
 
@@ -252,12 +280,14 @@ struct heartbeat *heartbeat_start(uv_loop_t *loop, struct redis_store *store, st
 	h->store = store;
 	h->key = key;
 	h->tells = regions == NULL;
+	h->version = version;
 	if (!find_name(h) || !write_regions(h, regions)) {
 		buf_release(&h->regions);
 		free(h);
 		return NULL;
 	}
 	atomic_init(&h->most, 1);
+	atomic_init(&h->least_version, 1);
 	atomic_init(&h->heard, false);
 	atomic_init(&h->contradicted, false);
 	uv_timer_init(loop, &h->timer);
@@ -277,6 +307,11 @@ void heartbeat_stop(struct heartbeat *h)
 unsigned heartbeat_agents(const struct heartbeat *h)
 {
 	return atomic_load_explicit(&h->most, memory_order_relaxed);
+}
+
+uint32_t heartbeat_least_version(const struct heartbeat *h)
+{
+	return atomic_load_explicit(&h->least_version, memory_order_relaxed);
 }
 
 bool heartbeat_was_heard(const struct heartbeat *h)

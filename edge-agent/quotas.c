@@ -306,6 +306,7 @@ static void report(struct quotas *s, struct quota *q, const struct share_report 
 	const struct share_quota of = {slice_of(s->conf->region), policy, root};
 	const struct edge_regions *regions = &s->conf->regions;
 	struct share_report says = *r;
+	uint32_t least = engine_least_version(s->owner->engine);
 	char key[KEY_BYTES_MAX], hlc[HLC_TEXT_MAX];
 	int hlc_len =
 		snprintf(hlc, sizeof hlc, "%" PRIu64, hlc_now(s->hlc, clock_read().wall_us / 1000));
@@ -322,7 +323,10 @@ static void report(struct quotas *s, struct quota *q, const struct share_report 
 				      .opaque = opaque_of(q)};
 
 	buf_clear(&s->value);
-	says.floor = regions->of[regions->own].floor_ppm + 1;
+	/* Not before the last agent of an earlier version is gone, by whose floors a share that Redis forgot would begin. */
+	if (says.floors > least)
+		says.floors = least;
+	says.floor = says.floors == regions->version ? regions->of[regions->own].floor_ppm + 1 : 0;
 	share_report_write(&of, &says, &s->value);
 	if (q->is_reported || buf_failed(&s->value) || record.key.len > sizeof key)
 		return;

@@ -71,7 +71,7 @@ static bool open_heartbeat(struct site *s, const struct site_source *source,
 		return true;
 	s->heartbeat = first != NULL ? first->heartbeat
 				     : heartbeat_start(s->engine->loop, source->store, everywhere,
-						       s->engine->regions);
+						       s->engine->regions, 0);
 	return s->heartbeat != NULL;
 }
 

@@ -15,8 +15,8 @@
 --          under the next number of the clock. Backwards by less it stands still.
 -- Record   of each quota of a call: {key, loose, whole, floor, version of the floors, how long a promise binds, how long the
 --          next grant may take}
--- Expires  an hour after the last that it says is over; 30 days after where it knows that floors of a later version are
---          confirmed, for who remembers nothing waits for that
+-- Expires  an hour after the last that it says is over; 30 days after where it knows floors of a later version than the
+--          first: an agent of the first would begin with its own
 -- Twins    lib/core/region_share.c, share_plan.c
 
 local function quota_functions()
@@ -294,7 +294,7 @@ local function quota_functions()
     if #s.used > 0 then
       stop = at_least(stop, s.used[#s.used][1])
     end
-    call('SET', s.key, table.concat(text), 'PXAT', expiry_text(at_least(stop, now) + (s.confirmed > 1 and KEPT_FLOORS or KEPT)))
+    call('SET', s.key, table.concat(text), 'PXAT', expiry_text(at_least(stop, now) + (s.floors > 1 and KEPT_FLOORS or KEPT)))
     s.dirty = false
   end
 

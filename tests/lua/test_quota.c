@@ -259,6 +259,8 @@ Test(quota, keys_stay_until_absence_says_no_more)
 	cr_expect_lt(ttl_ms("k:b{a}p:0"), (int64_t)(full_ms * (e_folds + 1)) + 63000);
 	cr_expect_gt(ttl_ms("k:q{a}p"), 3600000);
 	cr_expect_lt(ttl_ms("k:q{a}p"), 3600000 + 63000);
+	ask(SCRIPT_TAKE, &l, "k:b{b}p:0", 1, &later);
+	cr_expect_gt(ttl_ms("k:q{b}p"), INT64_C(30) * 86400000, "nothing is confirmed yet");
 	s = report(&l, "k:b{a}p:0", &half, (struct script_asked){1, 1, SECOND});
 	read_grant(
 		&l, "k:b{a}p:0", &later,

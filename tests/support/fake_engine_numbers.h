@@ -44,6 +44,12 @@ struct region_counters engine_region_counters(const struct engine *e)
 	return (struct region_counters){0};
 }
 
+uint32_t engine_least_version(const struct engine *e)
+{
+	(void)e;
+	return 1;
+}
+
 void engine_new_batch(struct engine *e)
 {
 	(void)e;

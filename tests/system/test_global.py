@@ -261,6 +261,66 @@ class Regions(globe.Case):
         self.wait_share(agent, self.rate, 0.5)
 
 
+class Versions(globe.Case):
+    """Floors change while agents of both versions run: a region says the later one when the last of the earlier is gone."""
+
+    FLOORS = {"eu": 0.8, "us": 0.2}
+    LATER = {"eu": {"floor": 0.2}, "us": {"floor": 0.8}}
+
+    def setUp(self):
+        super().setUp()
+        self.policies = policies(f"-{time.monotonic_ns()}")[:1]
+        self.rate = self.policies[0]["name"]
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.broker.create_topic(usage_topic.TOPIC, 3)
+        cls.broker.create_topic(globe.GRANTS, 3, cleanup_policy="compact")
+
+    def start_later(self, region, node):
+        return self.start(region, self.policies, node=node, regions=self.LATER, regions_version=2)
+
+    def ask(self, *agents):
+        for agent in agents:
+            agent.call("KOVA.TAKE", self.rate, "r")
+
+    def said(self, coordinator, region):
+        """The version of the floors, by the region's newest report."""
+        coordinator.read()
+        report = coordinator.newest.get((region, self.rate, b"r"))
+        return report and report.floors
+
+    def test_an_agent_of_the_version_before_is_waited_for(self):
+        coordinator = self.start_coordinator()
+        earlier = self.start("eu", self.policies)
+        later, alone = self.start_later("eu", "2"), self.start_later("us", "1")
+
+        def both_say():
+            self.ask(earlier, later, alone)
+            self.assertIn(self.said(coordinator, "eu"), (None, 1))
+            return self.said(coordinator, "us") == 2
+        harness.wait_for(both_say, "the later version of the region that has none of the earlier", 30)
+        self.assertEqual(self.share(later, self.rate), 0.2)  # the cut does not wait
+        self.assertEqual(later.stop(), 0)
+        self.redis["eu"].call("FLUSHALL")
+        self.ask(earlier)  # begins with its own floor, for which no other region's has risen
+        self.wait_share(earlier, self.rate, 0.8)
+        self.assertEqual(self.said(coordinator, "eu"), 1)
+
+    def test_when_the_last_is_gone_the_later_is_said(self):
+        coordinator = self.start_coordinator()
+        earlier = self.start("eu", self.policies)
+        self.ask(earlier)
+        self.assertEqual(coordinator.report("eu", self.rate, b"r").floors, 1)
+        later = self.start_later("eu", "2")
+        self.assertEqual(earlier.stop(), 0)
+        self.ask(later)
+        coordinator.report("eu", self.rate, b"r", lambda report: report.floors == 1)
+        report = coordinator.report("eu", self.rate, b"r", lambda report: report.floors == 2, 30)
+        self.assertEqual(report.floor, 200001)
+
+
 class Away(globe.Case):
     """A broker of its own for each test: it is killed."""
 
