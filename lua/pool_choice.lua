@@ -32,7 +32,7 @@ do
     if e then
       n, failures = e.health.n, health.failures(e.health)
     else
-      local quality = get(QUALITY, i)
+      local quality = QUALITY.values[i]
       failures = quality % 64
       n = (quality - failures) / 64
     end
@@ -94,7 +94,7 @@ choice[2] = function(open, v) -- least-loaded
       best = i
     end
   end
-  return best, v, get(TAG, best)
+  return best, v, TAG.values[best]
 end
 
 -- The floor: so few are active or due that those which are left are spared for a while.

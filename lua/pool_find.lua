@@ -9,11 +9,10 @@ local function first_lease()
   local first, soonest = forever, call('ZRANGE', pool .. 'l', 0, #ended, 'WITHSCORES')
   for i = 1, #soonest, 2 do
     local stop = tonumber(soonest[i + 1])
-    first = records[tonumber(soonest[i])] ~= false and stop < first and stop or first
+    first = records[soonest[i]] ~= false and stop < first and stop or first
   end
-  for i = 1, #added do
-    local r = records[added[i]]
-    first = r and r.stop < first and r.stop or first
+  for k = 1, #fresh, 2 do
+    first = records[fresh[k]] and lease_end < first and lease_end or first
   end
   return first < forever and first > now and first - now or rule.lease
 end
@@ -76,7 +75,7 @@ local find = (function()
     end
     wait = e and rule.exclusive == 1 and e.excluded > now and not (s and s.id == e.id) and e.excluded - now or 0
     local most = slots_of(i)
-    if most > 0 and get(FLIGHT, i) >= most then
+    if most > 0 and FLIGHT.values[i] >= most then
       wait = lease > wait and lease or wait
     end
     if wait > 0 and wait < least then
@@ -241,7 +240,7 @@ local find = (function()
       if most == 0 and not cools then
         return false
       end
-      n = n + (cools and 1 or most - get(FLIGHT, i))
+      n = n + (cools and 1 or most - FLIGHT.values[i])
     end
     return ahead >= n
   end

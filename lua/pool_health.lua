@@ -171,27 +171,27 @@ local function recent_count(recent)
 end
 
 -- What every choice may look at is kept in columns, of a number for each endpoint of the roster: the start of its next turn, its
--- last ticket, tickets in flight, tickets since the last report, and of its window 64 times the outcomes, and the failures.
+-- last ticket, tickets in flight, tickets since the last report, and of its window 64 times the outcomes, and the failures. A value
+-- is read when it is first looked at. Who writes one says so: `dirty`, and row_changed().
 local function column(field, form, width)
-  return {field = field, form = form, width = width, text = '', values = {}, whole = false, dirty = {}, n_dirty = 0}
+  local c = {field = field, form = form, width = width, text = '', values = false, whole = false, dirty = false}
+  form = '<' .. form
+  c.values = setmetatable({}, {__index = function(values, i)
+    local v = unpack_fields(form, c.text, (i - 1) * width + 1)
+    values[i] = v
+    return v
+  end})
+  return c
 end
 local TAG, LAST, FLIGHT, TICKETS, QUALITY =
   column('T', 'd', 8), column('L', 'd', 8), column('F', 'I4', 4), column('C', 'I4', 4), column('Q', 'H', 2)
 local columns = {TAG, LAST, FLIGHT, TICKETS, QUALITY}
 
-local function get(c, i)
-  local v = c.values[i]
-  if not v then
-    v = unpack_fields('<' .. c.form, c.text, (i - 1) * c.width + 1)
-    c.values[i] = v
-  end
-  return v
-end
-
-local function set(c, i, v)
-  c.values[i] = v
-  if not c.dirty[i] then
-    c.dirty[i], c.n_dirty = true, c.n_dirty + 1
+-- Rows in which something has changed, in any column.
+local changed_rows, changed = {}, {}
+local function row_changed(i)
+  if not changed[i] then
+    changed[i], changed_rows[#changed_rows + 1] = true, i
   end
 end
 
@@ -207,27 +207,47 @@ local function all_of(c)
   return c.values
 end
 
-local function column_text(c)
-  local text, width, form, parts, done = c.text, c.width, '<' .. c.form, {}, 0
-  if c.n_dirty * (c.whole and 16 or 8) < n_endpoints then
-    local list = {}
-    for i in pairs(c.dirty) do
-      list[#list + 1] = i
+-- Rows that have changed, as the first and the last of each run of neighbours: turns go round, so there are few.
+local function changed_runs()
+  local runs, last = {}, -1
+  table.sort(changed_rows)
+  for k = 1, #changed_rows do
+    local i = changed_rows[k]
+    if i ~= last + 1 or i - runs[#runs - 1] >= CHUNK then
+      runs[#runs + 1] = i
+      runs[#runs + 1] = i
     end
-    table.sort(list)
-    for k = 1, #list do
-      local place = (list[k] - 1) * width
-      parts[2 * k - 1], parts[2 * k] = sub(text, done + 1, place), pack_fields(form, c.values[list[k]])
-      done = place + width
+    runs[#runs], last = i, i
+  end
+  return runs
+end
+
+local function column_part(c, first, last)
+  if first == last then
+    return pack_fields('<' .. c.form, c.values[first])
+  end
+  local part, values = {}, c.values
+  for i = first, last do
+    part[i - first + 1] = values[i]
+  end
+  return pack_fields('<' .. string.rep(c.form, #part), unpack(part))
+end
+
+local function column_text(c, runs)
+  local parts, n, done = {}, 0, 0
+  if #runs * 4 > n_endpoints then
+    all_of(c)
+    runs = {}
+    for first = 1, n_endpoints, CHUNK do
+      runs[#runs + 1], runs[#runs + 2] = first, first + CHUNK - 1 < n_endpoints and first + CHUNK - 1 or n_endpoints
     end
-    parts[#parts + 1] = sub(text, done + 1)
-    return table.concat(parts)
   end
-  local values = all_of(c)
-  for first = 1, n_endpoints, CHUNK do
-    local last = first + CHUNK - 1 < n_endpoints and first + CHUNK - 1 or n_endpoints
-    parts[#parts + 1] = pack_fields('<' .. string.rep(c.form, last - first + 1), unpack(values, first, last))
+  for k = 1, #runs, 2 do
+    local first, last = runs[k], runs[k + 1]
+    parts[n + 1], parts[n + 2] = sub(c.text, done * c.width + 1, (first - 1) * c.width), column_part(c, first, last)
+    n, done = n + 2, last
   end
+  parts[n + 1] = sub(c.text, done * c.width + 1)
   return table.concat(parts)
 end
 
@@ -322,8 +342,9 @@ end
 
 -- More or fewer in flight.
 local function fly(i, n)
-  local flying = get(FLIGHT, i) + n
-  set(FLIGHT, i, flying > 0 and flying or 0)
+  local flying = FLIGHT.values[i] + n
+  FLIGHT.values[i], FLIGHT.dirty = flying > 0 and flying or 0, true
+  row_changed(i)
   changes = changes + 1
   if rule.select == 2 or rule.has_slots == 1 then
     stir(i, rule.has_slots == 1)

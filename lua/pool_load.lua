@@ -65,8 +65,9 @@ do
     end
     for i = 1, n_endpoints do
       local values = found[ids[i]]
+      row_changed(i)
       for k = 1, values and #columns or 0 do
-        set(columns[k], i, values[k])
+        columns[k].values[i] = values[k]
       end
     end
     local left, rests = {}, {}
@@ -107,6 +108,11 @@ do
   local got = call('HMGET', pool, '=', '#', 't', 'r', 'S', 'T', 'L', 'F', 'C', 'Q')
   read_vars(got[1])
   secret, whole_text = got[2], got[3]
+  if not secret then
+    secret = sub(program, -16)
+    call('HSET', pool, '#', secret)
+  end
+  salt = secret .. pool
   target.new('', whole_text or nil)
   if vars.fresh then
     vars.dirty = true
@@ -126,17 +132,15 @@ local function expire()
   local over = call('ZRANGEBYSCORE', pool .. 'l', '-inf', format('%.0f', now), 'LIMIT', 0, 1000)
   if #over > 0 then
     call('ZREM', pool .. 'l', unpack(over))
-    local again, late, serials = {}, {}, {}
+    local again, late = {}, {}
+    record.read(over)
     for i = 1, #over do
-      serials[i] = tonumber(over[i])
-    end
-    record.read(serials)
-    for i = 1, #over do
-      local r = records[serials[i]]
+      local r = record.of(over[i])
       if r then
         lands(r)
         r.flags = r.flags + EXPIRED
-        again[#again + 1], again[#again + 2] = over[i], record.text(r)
+        r.text = pack_fields('<B', r.flags) .. sub(r.text, 2)
+        again[#again + 1], again[#again + 2] = over[i], r.text
         late[#late + 1], late[#late + 2] = format('%.0f', r.stop + HOUR), over[i]
       end
     end

@@ -20,7 +20,7 @@ local next_endpoint, undo = (function()
   local function choose(open, kept, tier)
     local i = open[1]
     if kept then
-      return i, record_at(i), get(TAG, i)
+      return i, record_at(i), TAG.values[i]
     end
     local v, tag
     i, v, tag = choice[rule.select](open, vars.tag[tier])
@@ -47,19 +47,19 @@ local next_endpoint, undo = (function()
     return nil, kept, tier, odd -- why, wait, firm
   end
 
+  local n_fresh = 0
   local function issue(op, t, s, i, tier, tag, kept)
     vars.seq = vars.seq + 1
     local seq = vars.seq
-    local r = {seq = seq, flags = 0, tier = tier, at = i, stop = now + rule.lease, tag = tag - get(TAG, i), last = get(LAST, i),
-      id = id_of(i), target = op.target, session = ''}
-    local moved, new = false, false
+    local key, id, session, moved, new = format('%d', seq), id_of(i), '', false, false
     if s then
       moved, new = session_use(s, i, kept)
-      r.session, r.flags = (new or moved) and s.name or '', new and SESSION_NEW or 0
+      session = (new or moved) and s.name or ''
     end
-    set(TAG, i, tag)
-    set(LAST, i, seq)
-    set(TICKETS, i, get(TICKETS, i) + 1)
+    local text = pack_fields(RECORD, new and SESSION_NEW or 0, tier, i, lease_end, tag - TAG.values[i], LAST.values[i], #id, id,
+      #op.target, op.target, #session, session)
+    TAG.values[i], LAST.values[i], TICKETS.values[i] = tag, seq, TICKETS.values[i] + 1
+    TAG.dirty, LAST.dirty, TICKETS.dirty = true, true, true
     fly(i, 1)
     if rule.select ~= 1 then
       stir(i)
@@ -69,11 +69,11 @@ local next_endpoint, undo = (function()
       account.use(account.of(i), 1)
     end
     local trial = begin_trials(i, t, seq)
-    records[seq] = r
-    added[#added + 1] = seq
-    leases[#leases + 1], leases[#leases + 2] = format('%.0f', r.stop), format('%d', seq)
-    local text = format('%x.%x', seq, (r.stop - r.stop % 1000) / 1000)
-    local ticket = text .. '.' .. authenticator(text)
+    records[key], n_fresh = text, n_fresh + 2
+    fresh[n_fresh - 1], fresh[n_fresh] = key, text
+    leases[n_fresh - 1], leases[n_fresh] = lease_score, key
+    local ticket = format('%x', seq) .. lease_digits
+    ticket = ticket .. '.' .. authenticator(ticket)
     return pack_fields('<BBHBBHdBc0', 0, 1, i, tier, (moved and 1 or 0) + (trial and 2 or 0), s and s.moves or 0, seq, #ticket, ticket)
   end
 
@@ -129,25 +129,26 @@ local next_endpoint, undo = (function()
   end
 
   -- What a reservation took is given back, as if it had not been.
-  local function undo(seq)
-    local r = records[seq]
+  local function undo(key, seq)
+    local r = record.of(key)
     if not r or r.stop + HOUR <= now then
       return
     end
     record.drop(r)
-    local i = r.index
+    local i, _, tier, _, _, moved, last, _, _, session = r.index, record.unpack(r)
     if not i then
       return
     end
-    local tickets = get(TICKETS, i)
-    set(TAG, i, get(TAG, i) - r.tag)
-    set(TICKETS, i, tickets > 0 and tickets - 1 or 0)
-    if get(LAST, i) == seq then
-      set(LAST, i, r.last)
+    local tickets = TICKETS.values[i]
+    TAG.values[i], TAG.dirty = TAG.values[i] - moved, true
+    TICKETS.values[i], TICKETS.dirty = tickets > 0 and tickets - 1 or 0, true
+    if LAST.values[i] == seq then
+      LAST.values[i], LAST.dirty = last, true
     end
+    row_changed(i)
     stir(i)
     vars.tickets = vars.tickets > 0 and vars.tickets - 1 or 0
-    vars.above = vars.above - (r.tier > 1 and vars.above > 0 and 1 or 0)
+    vars.above = vars.above - (tier > 1 and vars.above > 0 and 1 or 0)
     vars.above = vars.above < vars.tickets and vars.above or vars.tickets -- it was given before these were counted
     vars.dirty, changes = true, changes + 1
     local e = special[i]
@@ -164,7 +165,7 @@ local next_endpoint, undo = (function()
     if rule.kind == 1 then
       account.use(account.of(i), -1)
     end
-    local s = r.session ~= '' and session_of(r.session)
+    local s = session ~= '' and session_of(session)
     if s and s.bound == seq and s.id == r.id then
       if r.flags % 2 == SESSION_NEW then
         s.id, s.moves = '', 0

@@ -161,7 +161,7 @@ local moves = 0
 local vars = {tag = {0, 0, 0, 0, 0, 0, 0, 0, 0}, fresh = false, dirty = false, active = 0, seq = 0, below = 0, paused = 0, mark = 0,
   from = 0, cooldowns = 0, cooled = 0, least = 0, tickets = 0, above = 0, good = 0, back = 0, all_cooldowns = 0, all_cooled = 0,
   kept = 0}
-local secret, whole_text
+local secret, salt, whole_text
 local VARS = '<dBdddddddddddddddddddddd'
 
 local function read_vars(text)

@@ -66,16 +66,16 @@ local report = (function()
     target.meets(t, e, true)
     target.sign(t, r.tier, sign)
     if at_fault(t) then
-      free_trials(e, t, r.seq)
+      free_trials(e, t, op.seq)
       if not (sign and target.escalate(t, r.tier)) then
         target.hold(t, hint > 0 and hint or rule.hold)
       end
       return true
     end
     if t.name ~= '' then
-      endpoint_answers(e, r.seq)
+      endpoint_answers(e, op.seq)
     end
-    return target.blames(t, e, r.seq, hint, op.outcome)
+    return target.blames(t, e, op.seq, hint, op.outcome)
   end
 
   local function answers(e, t, seq, bit)
@@ -104,23 +104,23 @@ local report = (function()
     local hint, outcome = op.hint > 0 and op.hint or 0, op.outcome
     if rule.kind == 1 then
       if account_hears(e, op, hint) then
-        free_trials(e, t, r.seq)
+        free_trials(e, t, op.seq)
         return true
       end
       hint = 0
       if outcome == REFUSED or outcome == TUNNEL or outcome == TIMEOUT then
-        free_trials(e, t, r.seq)
+        free_trials(e, t, op.seq)
         return true
       end
     end
     if outcome == OK then
       target.sign(t, r.tier, false)
-      return answers(e, t, r.seq, 0)
+      return answers(e, t, op.seq, 0)
     elseif outcome == TARGET_ERROR then
       target.sign(t, r.tier, false)
-      return answers(e, t, r.seq)
+      return answers(e, t, op.seq)
     elseif outcome == CANCELLED then
-      free_trials(e, t, r.seq)
+      free_trials(e, t, op.seq)
       return true
     elseif outcome == BLOCKED or outcome == CAPTCHA or outcome == EMPTY then
       return judged(e, t, r, op, hint)
@@ -129,10 +129,10 @@ local report = (function()
       key_unknown(e)
     end
     local s = t.cools[e.index] and seen_of(t, e.index)
-    if s and health.free(s.health, r.seq) then
+    if s and health.free(s.health, op.seq) then
       seen_touch(t, e.index)
     end
-    return endpoint_fails(e, r.seq, hint, outcome)
+    return endpoint_fails(e, op.seq, hint, outcome)
   end
 
   -- 0: no such ticket; 1: it counted; 2: it did not.
@@ -140,7 +140,7 @@ local report = (function()
     if not op.seq then
       return 0
     end
-    local r = records[op.seq]
+    local r = record.of(op.key)
     if not r then
       return 2
     end

@@ -5,39 +5,44 @@
 -- A ticket is `serial.end of its lease.authenticator`: unguessable by the pool's secret, which stays in Redis. What it was issued
 -- for is in the hash k:p{POOL}i by its serial, until it is reported or an hour after its lease; k:p{POOL}l has the ends of the
 -- leases, k:p{POOL}x those which are over. A ticket that is genuine and has no entry was reported before.
-local record, records, added, removed, leases, ended, given_back = {}, {}, {}, {}, {}, {}, {}
+-- Here it is known by the serial in decimal digits, as it is there; of those that are issued now only the text is kept.
+local record, records, fresh, removed, leases, ended, given_back = {}, {}, {}, {}, {}, {}, {}
 local RECORD = '<BBHdddBc0Hc0Hc0'
 local SESSION_NEW, EXPIRED = 1, 2
+-- Until when those last that are issued now.
+local lease_end = now + rule.lease
+local lease_score, lease_digits = format('%.0f', lease_end), format('.%x', (lease_end - lease_end % 1000) / 1000)
 
-function record.text(r)
-  return pack_fields(RECORD, r.flags, r.tier, r.at, r.stop, r.tag, r.last, #r.id, r.id, #r.target, r.target, #r.session, r.session)
-end
-
-function record.new(seq, text)
-  if not text then
-    records[seq] = false
-    return
+-- What a report and a lease's end need to know of it, or false: there is none.
+function record.of(key)
+  local text = records[key]
+  if type(text) == 'string' then
+    local flags, tier, at, stop, _, _, id, target = unpack_fields(RECORD, text)
+    records[key] = {key = key, text = text, flags = flags, tier = tier, index = index_of(id, at) or false, stop = stop, id = id,
+      target = target}
   end
-  local r = {seq = seq, flags = 0, tier = 0, at = 0, stop = 0, tag = 0, last = 0, id = '', target = '', session = '', index = false}
-  r.flags, r.tier, r.at, r.stop, r.tag, r.last, r.id, r.target, r.session = unpack_fields(RECORD, text)
-  r.index = index_of(r.id, r.at)
-  records[seq] = r
+  return records[key]
 end
 
--- Reads those of these serials at once.
-function record.read(serials)
-  local ask, wanted = {}, {}
-  for k = 1, #serials do
-    local seq = serials[k]
-    if records[seq] == nil then
-      records[seq] = false
-      wanted[#wanted + 1], ask[#ask + 1] = seq, format('%d', seq)
+-- All of it: flags, tier, place, end of its lease, by how much the tag moved, the ticket before, id, target, session.
+function record.unpack(r)
+  return unpack_fields(RECORD, r.text)
+end
+
+-- Reads those of these keys at once.
+function record.read(keys)
+  local ask, n = {}, 0
+  for k = 1, #keys do
+    local key = keys[k]
+    if records[key] == nil then
+      records[key], n = false, n + 1
+      ask[n] = key
     end
   end
-  if #ask > 0 then
+  if n > 0 then
     local got = call('HMGET', pool .. 'i', unpack(ask))
-    for k = 1, #ask do
-      record.new(wanted[k], got[k])
+    for k = 1, n do
+      records[ask[k]] = got[k]
     end
   end
 end
@@ -58,29 +63,30 @@ local function lands(r)
 end
 
 function record.drop(r)
-  local seq = format('%d', r.seq)
-  records[r.seq] = false
-  removed[#removed + 1] = seq
+  local key = r.key
+  records[key] = false
+  removed[#removed + 1] = key
   if r.flags >= EXPIRED then
-    given_back[#given_back + 1] = seq
+    given_back[#given_back + 1] = key
   else
     lands(r)
-    ended[#ended + 1] = seq
+    ended[#ended + 1] = key
   end
 end
 
+local sha1hex = redis.sha1hex
 local function authenticator(text)
-  return sub(redis.sha1hex(secret .. pool .. text .. secret), 1, 24)
+  return sub(sha1hex(salt .. text .. secret), 1, 24)
 end
 
 -- The serial of a ticket that this pool issued and has not forgotten, or nil.
 local function serial_of(ticket)
-  local seq, stop, mac = string.match(ticket, '^(%x+)%.(%x+)%.(%x+)$')
-  if not seq or #ticket > 80 or authenticator(sub(ticket, 1, -2 - #mac)) ~= mac then
+  local text = sub(ticket, 1, -26)
+  if #ticket > 80 or text .. '.' .. authenticator(text) ~= ticket then
     return
   end
-  if tonumber(stop, 16) * 1000 + HOUR <= now then
-    return
+  local seq, stop = string.match(text, '^(%x+)%.(%x+)$')
+  if seq and tonumber(stop, 16) * 1000 + HOUR > now then
+    return tonumber(seq, 16)
   end
-  return tonumber(seq, 16)
 end
