@@ -48,7 +48,7 @@ do
       quota[i] = q
     end
     local seq = serial_of(ticket)
-    return {seq = seq, key = seq and format('%d', seq), outcome = outcome, status = status, hint = hint, quota = quota}
+    return {ticket = ticket, seq = seq, key = seq and format('%d', seq), outcome = outcome, status = status, hint = hint, quota = quota}
   end
 
   -- What the batch needs is read at once.

@@ -11,12 +11,18 @@ local choice = {}
 -- virtual time then, and the tag with which that one goes on.
 
 choice[0] = function(open, v) -- round-robin
-  local tags, lasts, best, best_tag, best_last = all_of(TAG), all_of(LAST)
+  if not (TAG.whole and LAST.whole) then
+    all_of(TAG)
+    all_of(LAST)
+  end
+  local tags, lasts, best, best_tag, best_last = TAG.values, LAST.values, nil, math.huge, 0
   for k = 1, open.n do
     local i = open[k]
     local tag = tags[i]
-    tag = tag > v and tag or v
-    if not best or tag < best_tag or (tag == best_tag and lasts[i] < best_last) then
+    if tag < v then
+      tag = v
+    end
+    if tag < best_tag or (tag == best_tag and lasts[i] < best_last) then
       best, best_tag, best_last = i, tag, lasts[i]
     end
   end

@@ -185,7 +185,7 @@ local find = (function()
   -- Among these is whose turn it is in `tier`; none: none can be chosen. Second: whether others could choose otherwise.
   local found = {n = 0}
   local function candidates(op, t, s, tier)
-    local known, odd, n = turns_of(tier), odd_blocks(op, t, s), 0
+    local known, odd, n = turns_of(tier), (s or t.name ~= '' or #op.skip > 0) and odd_blocks(op, t, s) or nil, 0
     if rule.select == 1 then
       return odd and open_in_block(1, op, t, s, tier) or known.open[1], odd
     elseif not odd and known.lacks == 0 then
@@ -255,7 +255,9 @@ local find = (function()
     end
     local held = targets[''].held > t.held and targets[''].held or t.held
     held = held > now and held - now or 0
-    floor_check()
+    if floor_seen ~= moves then
+      floor_check()
+    end
     local open, why, wait, firm, odd
     if kept then
       open, firm = {kept, n = 1}, 0
@@ -268,11 +270,11 @@ local find = (function()
       open, odd = candidates(op, t, s, tier)
       if open.n == 0 then
         why, wait, firm = why_none(op, t, s, tier, 0)
-      elseif not s and (slots_of(open[1]) > 0 or special[open[1]]) and is_for_others(op, t, s, tier) then
+      elseif not s and (special[open[1]] or slots_of(open[1]) > 0) and is_for_others(op, t, s, tier) then
         open, why, wait, firm = {n = 0}, SLOTS, AGAIN, 0
       end
     end
-    local floor = floor_wait()
+    local floor = vars.below > 0 and floor_wait() or 0
     if open.n == 0 and why ~= NOTHING and (floor == 0 or wait <= floor) then
       return paused(why, wait, firm)
     elseif floor > 0 then

@@ -44,8 +44,9 @@ function health.failures(h)
 end
 
 -- Remembers an outcome, 1: a failure, and forgets the one that is `window` ago.
+local WINDOW = 2 ^ rule.window
 function health.push(h, bit)
-  h.bits = (h.bits * 2 + bit) % 2 ^ rule.window
+  h.bits = (h.bits * 2 + bit) % WINDOW
   h.n = h.n < rule.window and h.n + 1 or rule.window
 end
 
@@ -151,19 +152,19 @@ end
 -- The last outcomes on a target with their times, for blame: 4 bytes each, the time in ms modulo 2^31, doubled, and 1 for one
 -- by which an endpoint may have been recognised. 16 of them.
 local RECENT_BYTES = 64
+local now_ms = (now - now % 1000) / 1000 % 2147483648
+local GOOD_NOW, JUDGED_NOW = pack_fields('<I4', now_ms * 2), pack_fields('<I4', now_ms * 2 + 1)
 local function recent_add(recent, judged)
-  local ms = (now - now % 1000) / 1000 % 2147483648
-  return sub(recent, -RECENT_BYTES + 4) .. pack_fields('<I4', ms * 2 + (judged and 1 or 0))
+  return sub(recent, -RECENT_BYTES + 4) .. (judged and JUDGED_NOW or GOOD_NOW)
 end
 
 -- How many outcomes are within `rule.within`, and how many of them are judged.
 local function recent_count(recent)
-  local ms, within = (now - now % 1000) / 1000 % 2147483648, rule.within / 1000
-  local all, judged = 0, 0
+  local within, all, judged = rule.within / 1000, 0, 0
   for i = 1, #recent, 4 do
     local v = unpack_fields('<I4', recent, i)
     local bit = v % 2
-    if (ms - (v - bit) / 2) % 2147483648 < within then
+    if (now_ms - (v - bit) / 2) % 2147483648 < within then
       all, judged = all + 1, judged + bit
     end
   end
@@ -254,6 +255,7 @@ end
 -- The rest of an endpoint is read when it is first looked at. `special`: those of which most calls must know more than the
 -- columns say: in cooldown, disabled, an exclusive session's, of growing weight.
 local ENDPOINT = '<dddBBB' .. HEALTH
+local UNKNOWN = pack_fields(ENDPOINT, 0, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0) -- nothing is known of it
 local endpoints, texts, special, special_dirty = {}, {}, {}, false
 
 local function is_special(e)
@@ -265,22 +267,19 @@ local function endpoint_of(i)
   if e then
     return e
   end
-  local tier, off, id_at, id_length, account_at, account_length = record_at(i)
-  local id = sub(definition, id_at, id_at + id_length - 1)
-  e = {index = i, id = id, account = sub(definition, account_at, account_at + account_length - 1), tier = tier, off = off, excluded = 0,
-    returned = 0, auths = 0, disabled = 0, outcomes = 10, health = false, recent = '', dirty = false}
-  local text, h = texts[i], health.new()
+  local id, text = id_of(i), texts[i]
   if text == nil then
     text = call('HGET', pool, 'e' .. id)
   end
-  if text then
-    local place, used -- when it was written last: for people
-    e.excluded, e.returned, used, e.auths, e.disabled, e.outcomes, h.flags, h.level, h.good, h.n, h.bits, h.stop, h.began, h.trial,
-      h.trial_stop, h.since, place = unpack_fields(ENDPOINT, text)
-    h.cooling = h.flags % 2 == COOLING
-    e.recent = sub(text, place)
-  end
-  e.health = h
+  text = text or UNKNOWN
+  local tier, off = record_at(i)
+  -- The third is when it was written last: for people.
+  local excluded, returned, _, auths, disabled, outcomes, flags, level, good, n, bits, stop, began, trial, trial_stop, since, place =
+    unpack_fields(ENDPOINT, text)
+  local h = {flags = flags, level = level, good = good, n = n, bits = bits, stop = stop, began = began, trial = trial,
+    trial_stop = trial_stop, since = since, cooling = flags % 2 == COOLING}
+  e = {index = i, id = id, tier = tier, off = off, excluded = excluded, returned = returned, auths = auths, disabled = disabled,
+    outcomes = outcomes, health = h, recent = sub(text, place), dirty = false}
   endpoints[i] = e
   return e
 end

@@ -56,8 +56,10 @@ local next_endpoint, undo = (function()
       moved, new = session_use(s, i, kept)
       session = (new or moved) and s.name or ''
     end
+    local ticket = format('%x', seq) .. lease_digits
+    ticket = ticket .. '.' .. authenticator(ticket)
     local text = pack_fields(RECORD, new and SESSION_NEW or 0, tier, i, lease_end, tag - TAG.values[i], LAST.values[i], #id, id,
-      #op.target, op.target, #session, session)
+      #op.target, op.target, #session, session) .. ticket
     TAG.values[i], LAST.values[i], TICKETS.values[i] = tag, seq, TICKETS.values[i] + 1
     TAG.dirty, LAST.dirty, TICKETS.dirty = true, true, true
     fly(i, 1)
@@ -72,8 +74,6 @@ local next_endpoint, undo = (function()
     records[key], n_fresh = text, n_fresh + 2
     fresh[n_fresh - 1], fresh[n_fresh] = key, text
     leases[n_fresh - 1], leases[n_fresh] = lease_score, key
-    local ticket = format('%x', seq) .. lease_digits
-    ticket = ticket .. '.' .. authenticator(ticket)
     return pack_fields('<BBHBBHdBc0', 0, 1, i, tier, (moved and 1 or 0) + (trial and 2 or 0), s and s.moves or 0, seq, #ticket, ticket)
   end
 

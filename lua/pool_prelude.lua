@@ -90,9 +90,15 @@ local function record_at(i)
   return unpack_fields('<BBI4BI4B', definition, records_at + 12 * (i - 1))
 end
 
+local ids = {}
 local function id_of(i)
-  local _, _, place, length = record_at(i)
-  return sub(definition, place, place + length - 1)
+  local id = ids[i]
+  if not id then
+    local place, length = unpack_fields('<I4B', definition, records_at + 12 * i - 10)
+    id = sub(definition, place, place + length - 1)
+    ids[i] = id
+  end
+  return id
 end
 
 -- By its id; nil: it is not in the definition. `hint`: where it may be.

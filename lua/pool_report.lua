@@ -137,11 +137,10 @@ local report = (function()
 
   -- 0: no such ticket; 1: it counted; 2: it did not.
   return function(op)
-    if not op.seq then
+    local r = op.key and record.of(op.key)
+    if not op.key or not is_known(op.ticket, r) then
       return 0
-    end
-    local r = record.of(op.key)
-    if not r then
+    elseif not r then
       return 2
     end
     record.drop(r)

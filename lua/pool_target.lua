@@ -202,20 +202,24 @@ function target.escalate(t, from)
   return true
 end
 
+local SIGNS = 2 ^ rule.of
 -- An outcome of a ticket from `tier`; only those of the tier where the target starts tell whether that is high enough.
 function target.sign(t, tier, sign)
   if tier ~= (tier_from(tier_now(t)) or 0) then
     return
   end
-  t.bits = (t.bits * 2 + (sign and 1 or 0)) % 2 ^ rule.of
+  t.bits = (t.bits * 2 + (sign and 1 or 0)) % SIGNS
   t.n = t.n < rule.of and t.n + 1 or rule.of
   t.dirty = true
+  if not sign then
+    return
+  end
   local bits, n = t.bits, 0
   while bits > 0 do
     local bit = bits % 2
     n, bits = n + bit, (bits - bit) / 2
   end
-  if sign and n >= rule.after then
+  if n >= rule.after then
     target.escalate(t, tier)
   end
 end

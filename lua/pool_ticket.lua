@@ -17,14 +17,14 @@ local lease_score, lease_digits = format('%.0f', lease_end), format('.%x', (leas
 function record.of(key)
   local text = records[key]
   if type(text) == 'string' then
-    local flags, tier, at, stop, _, _, id, target = unpack_fields(RECORD, text)
+    local flags, tier, at, stop, _, _, id, target, _, place = unpack_fields(RECORD, text)
     records[key] = {key = key, text = text, flags = flags, tier = tier, index = index_of(id, at) or false, stop = stop, id = id,
-      target = target}
+      target = target, ticket = sub(text, place)}
   end
   return records[key]
 end
 
--- All of it: flags, tier, place, end of its lease, by how much the tag moved, the ticket before, id, target, session.
+-- All that it begins with: flags, tier, place, end of its lease, by how much the tag moved, the ticket before, id, target, session.
 function record.unpack(r)
   return unpack_fields(RECORD, r.text)
 end
@@ -74,19 +74,22 @@ function record.drop(r)
   end
 end
 
-local sha1hex = redis.sha1hex
+local sha1hex, match = redis.sha1hex, string.match
 local function authenticator(text)
   return sub(sha1hex(salt .. text .. secret), 1, 24)
 end
 
--- The serial of a ticket that this pool issued and has not forgotten, or nil.
+-- The serial that a ticket claims to have, or nil.
 local function serial_of(ticket)
-  local text = sub(ticket, 1, -26)
-  if #ticket > 80 or text .. '.' .. authenticator(text) ~= ticket then
-    return
+  local seq = #ticket <= 80 and match(ticket, '^(%x+)%.')
+  return seq and tonumber(seq, 16)
+end
+
+-- Whether this pool issued it and has not forgotten it. `r`: the entry of its serial; it has the ticket, but for an older one.
+local function is_known(ticket, r)
+  if r and r.ticket == ticket then
+    return r.stop - r.stop % 1000 + HOUR > now
   end
-  local seq, stop = string.match(text, '^(%x+)%.(%x+)$')
-  if seq and tonumber(stop, 16) * 1000 + HOUR > now then
-    return tonumber(seq, 16)
-  end
+  local text, stop, mac = match(ticket, '^(%x+%.(%x+))%.(%x+)$')
+  return text and authenticator(text) == mac and tonumber(stop, 16) * 1000 + HOUR > now
 end
