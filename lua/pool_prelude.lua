@@ -3,8 +3,8 @@
 -- Why a script: whose turn it is, what is in flight, windows and cooldowns are shared by all agents of a region; to choose an
 -- endpoint and to count it must be one step.
 --
--- The build joins this file, pool_health.lua, pool_target.lua, pool_account.lua, pool_choice.lua, pool_session.lua and
--- pool.lua. The agent's side is lib/core/pool_script.c; README.md has the layouts.
+-- The build joins this file and the others that are called so, pool.lua last. The agent's side is lib/core/pool_script.c; README.md
+-- has their order and the layouts.
 --
 -- KEYS[1]  k:p{POOL}, a hash; the other keys of the pool are its name with a letter, and what that stands for, behind it
 -- ARGV[1]  the pool's definition as the calling agent has it: the state of endpoints that it does not name is left alone

@@ -249,6 +249,25 @@ class Tickets(Case):
             self.assertIsNone(self.report(bad), bad)
         self.assertEqual(self.in_flight(), [0, 0, 0])
 
+    def test_an_entry_of_an_older_version_has_no_ticket(self):
+        self.use(["a"])
+        entry = self.client.call("HGET", "k:p{x}i", int(self.next().serial))
+        for known in (True, False):
+            given = self.next()
+            if not known:
+                given["ticket"] = given.ticket[:-1] + ("1" if given.ticket[-1] == "0" else "0")
+            self.client.call("HSET", "k:p{x}i", int(given.serial), entry[:-len(given.ticket)])
+            self.assertEqual(self.report(given), True if known else None)
+
+    def test_of_a_ticket_each_digit_counts(self):
+        self.use(["a"])
+        given = self.next()
+        serial, stop, mac = given.ticket.split(".")
+        for other in (f"0{serial}.{stop}.{mac}", f"{serial}.{stop}0.{mac}", f"{serial}.{stop}.{mac}0", f"{serial}.{stop}.{mac[::-1]}",
+                      f"{serial}.{mac}", f"{serial}.", "f" * 30 + f".{stop}.{mac}", given.ticket + "."):
+            self.assertIsNone(self.report(other), other)
+        self.assertTrue(self.report(given))
+
     def test_another_pool_does_not_know_it(self):
         self.use(["a"])
         given = self.next()
