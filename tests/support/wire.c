@@ -9,6 +9,7 @@
  *
  *   delay FROM TO MS         what leaves FROM for TO arrives so much later
  *   lose FROM TO PART        of it so much is lost, 0 to 1
+ *   double FROM TO PART      of what is not lost so much arrives twice, 0 to 1
  *   cut FROM TO              all of it, what is on its way included
  *   join FROM TO             no more
  *   count FROM TO            answers `count CARRIED LOST FULL`, in packets: arrived; lost or cut off; no room in the queue
@@ -58,7 +59,7 @@ struct way {
 	struct packet *queue;
 	uint32_t first, end; /* of the ring, counted on for ever */
 	uint64_t delay_ns;
-	double loss;
+	double loss, doubled;
 	bool cut;
 	uint64_t carried, lost, full;
 };
@@ -142,14 +143,10 @@ static bool lucky(double part)
 	return part > 0 && rand_r(&dice) < part * ((double)RAND_MAX + 1);
 }
 
-static void enter(struct way *way, const uint8_t *data, size_t size, uint64_t now)
+static void append(struct way *way, const uint8_t *data, size_t size, uint64_t now)
 {
 	struct packet *packet = &way->queue[way->end % QUEUE_PACKETS];
 
-	if (way->cut || lucky(way->loss)) {
-		way->lost++;
-		return;
-	}
 	if (way->end - way->first == QUEUE_PACKETS) {
 		way->full++;
 		return;
@@ -158,6 +155,17 @@ static void enter(struct way *way, const uint8_t *data, size_t size, uint64_t no
 	packet->size = (uint32_t)size;
 	memcpy(packet->data, data, size);
 	way->end++;
+}
+
+static void enter(struct way *way, const uint8_t *data, size_t size, uint64_t now)
+{
+	if (way->cut || lucky(way->loss)) {
+		way->lost++;
+		return;
+	}
+	append(way, data, size, now);
+	if (lucky(way->doubled))
+		append(way, data, size, now);
 }
 
 static void leave(struct way *way, int tun, uint64_t now)
@@ -258,6 +266,8 @@ static void obey(const char *line)
 		way->delay_ns = (uint64_t)(number * 1e6);
 	else if (strcmp(verb, "lose") == 0 && number_of(text, 1, &number))
 		way->loss = number;
+	else if (strcmp(verb, "double") == 0 && number_of(text, 1, &number))
+		way->doubled = number;
 	else if (strcmp(verb, "cut") == 0 && words == 3)
 		way->cut = true;
 	else if (strcmp(verb, "join") == 0 && words == 3)
@@ -267,7 +277,8 @@ static void obey(const char *line)
 		       (unsigned long long)way->lost, (unsigned long long)way->full);
 		return;
 	} else {
-		printf("error delay (0 to %.0f ms), lose (0 to 1), cut, join or count: %s\n",
+		printf("error delay (0 to %.0f ms), lose or double (0 to 1), cut, join or count: "
+		       "%s\n",
 		       DELAY_MAX_MS, line);
 		return;
 	}

@@ -81,6 +81,24 @@ class Between(harness.Case):
         self.assertLess(lost, 260)
         self.assertEqual(self.wire.count("b", "a"), (1000, 0, 0))
 
+    def test_a_part_arrives_twice(self):
+        self.wire.double("a", "b", 0.2, one_way=True)
+        self.wire.delay("a", "b", 0)
+        came = []
+        for i in range(500):
+            self.send("a", "b", b"%d" % i)
+            self.send("b", "a")
+            came.append(int(self.sockets["b"].recv(2048)))
+        time.sleep(0.1)
+        carried, lost, full = self.wire.count("a", "b")
+        self.assertEqual((lost, full), (0, 0))
+        self.assertGreater(carried, 540)
+        self.assertLess(carried, 660)
+        came += [int(self.sockets["b"].recv(2048)) for _ in range(carried - 500)]
+        self.assertEqual(set(came), set(range(500)))
+        self.assertEqual(came, sorted(came))
+        self.assertEqual(self.wire.count("b", "a"), (500, 0, 0))
+
     def test_one_way_or_both_are_cut(self):
         self.wire.cut("a", "b", one_way=True)
         self.assertFalse(self.arrives("a", "b"))
@@ -139,8 +157,8 @@ class Between(harness.Case):
                 self.assertEqual(bytes(got), data)
 
     def test_wrong_commands_are_errors(self):
-        for words in (("delay", "a", "b", "-1"), ("delay", "a", "b", "x"), ("lose", "a", "b", "1.1"), ("cut", "a", "d"),
-                      ("cut", "a", "a"), ("sing", "a", "b"), ("cut",)):
+        for words in (("delay", "a", "b", "-1"), ("delay", "a", "b", "x"), ("lose", "a", "b", "1.1"), ("double", "a", "b", "2"),
+                      ("cut", "a", "d"), ("cut", "a", "a"), ("sing", "a", "b"), ("cut",)):
             with self.assertRaises(ValueError, msg=words):
                 self.wire.tell(*words)
         self.assertTrue(self.arrives("a", "b"))

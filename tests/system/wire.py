@@ -93,6 +93,9 @@ class Wire:
     def lose(self, a, b, part, one_way=False):
         self._each(a, b, one_way, "lose", part)
 
+    def double(self, a, b, part, one_way=False):
+        self._each(a, b, one_way, "double", part)
+
     def cut(self, a, b, one_way=False):
         """With `one_way` only what goes from a to b."""
         self._each(a, b, one_way, "cut")
