@@ -47,7 +47,8 @@ endfunction()
 # Longer than half a minute, or than ten seconds of computing.
 set(KOVA_LONG
   sim/globe sim/gossip sim/region lua/lease_intervals
-  system/consumers system/coordinator system/coordinators system/dashboard system/dashboards system/durability system/events_kafka system/examples
+  system/chaos system/consumers system/coordinator system/coordinators system/dashboard system/dashboards system/durability
+  system/events_kafka system/examples
   system/examples_scrapy system/failover system/gossip system/grants
   system/grants_killed system/grants_slept system/global
   system/kafka system/kafka_tls system/kovactl system/moving system/package system/regions system/site system/skew system/turns_over_agents

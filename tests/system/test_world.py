@@ -15,7 +15,7 @@ import checker
 import harness
 import load
 import world
-from world import HUB, REGIONS
+from world import GRANT, HUB, REGIONS
 
 SECONDS = float(os.environ.get("KOVA_WORLD_SECONDS", "0"))
 LIMIT, BURST = 1000, 2000
@@ -28,7 +28,6 @@ QUIET, BUSY, PEAK = 40, 1500, 15000  # what a region's callers ask for, a second
 STRICT_RATE, LOOSE_RATE = 160, 40  # requests a second in each region; what they cost makes the demand
 OWN = "KOVA.TAKE", "own", "all"  # what is asked for instead, of a limit of the region alone, where the demand is less
 STEPS = len(REGIONS) * LIMIT * 100e-6  # refill comes in steps: each region may be one ahead
-GRANT = 5.0  # how long a grant lasts, in seconds
 SLOT = 3.0  # in each a region serves somebody
 
 
@@ -78,7 +77,6 @@ class Run(world.Case):
         self.start_redises()
         self.start_hub()
         self.start_agents()
-        self.stopped = set()  # agents that don't answer
         self.out = []  # (region, from, to): its own Redis was the part
         self.samples = []  # (time, shares of strict by region, excess that loose may have)
         self.said = []
@@ -91,13 +89,8 @@ class Run(world.Case):
 
     # ---- time ----
 
-    def of_region(self, region, name, **labels):
-        """The most that one of its agents says: one of them reports."""
-        said = [self.metric(region, n, name, **labels) for n in range(self.agents_each) if (region, n) not in self.stopped]
-        return max((value for value in said if value is not None), default=None)
-
     def sample(self):
-        shares = {region: self.of_region(region, "kova_global_share", policy="strict") for region in REGIONS}
+        shares = super().sample()
         excess = sum(self.of_region(region, "kova_global_excess_bound_ratio") or 0 for region in REGIONS)
         self.samples.append((time.time(), shares, excess))
         return shares
@@ -108,23 +101,9 @@ class Run(world.Case):
             self.sample()
             time.sleep(max(0.0, min(0.5, end - time.monotonic())))
 
-    def in_touch(self):
-        """The coordinators have a half each, and nearly all of the limit is shared out."""
-        with self.wire.inside(HUB):
-            halves = [daemon.metric("kova_coordinator_partitions") for daemon in self.coordinators.values()]
-        return halves == [2, 2] and sum(share or 0 for share in self.sample().values()) >= 0.95
-
     def settle(self, seconds=GRANT):
-        """Until all are in touch, and were for so long that what is granted was granted since."""
         self.say("settles")
-        since = None
-
-        def settled():
-            nonlocal since
-            since = (since or time.monotonic()) if self.in_touch() else None
-            time.sleep(0.2)
-            return since and time.monotonic() - since >= seconds
-        harness.wait_for(settled, "regions and coordinators that are in touch", 90)
+        super().settle(seconds)
 
     # ---- demand ----
 

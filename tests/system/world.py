@@ -4,6 +4,7 @@ Everything of a region is in a network namespace of its own, and all that leaves
 """
 import contextlib
 import sys
+import time
 
 import clock
 import coordinator
@@ -17,7 +18,8 @@ REGIONS = ("ap", "eu", "us")
 HUB = "hub"
 ONE_WAY = 0.0375  # 75 ms there and back
 # What it acknowledged is written when it is killed: only `everysec` holds writes back, and the machine stays up.
-KEEPS = ("--appendonly", "yes", "--appendfsync", "no", "--protected-mode", "no")
+KEEPS = ("--appendonly", "yes", "--appendfsync", "no", "--auto-aof-rewrite-min-size", "4mb", "--protected-mode", "no")
+GRANT = 5.0  # how long a grant lasts, in seconds
 GOSSIP, RESP, HTTP, REDIS = 7414, 7411, 7412, 6379  # the same in every place: each has its own
 
 
@@ -26,13 +28,14 @@ class Case(harness.Case):
 
     agents_each = 2
     floor = 0.05
-    policies = ()
+    policies = pools = ()
 
     def setUp(self):
         super().setUp()
         self.wire = self.keep(wire.Wire([*REGIONS, HUB], ONE_WAY))
         self.secrets = mesh.write_secrets(self.directory, mesh.SECRET)
         self.redis, self.agents, self.coordinators, self.clocks, self.broker = {}, {}, {}, {}, None
+        self.stopped = set()  # agents that don't answer
 
     def tearDown(self):
         with contextlib.ExitStack() as stack:
@@ -58,7 +61,7 @@ class Case(harness.Case):
     def config(self, region, number):
         address, seed = self.wire.address[region], self.wire.address
         return {
-            "node": f"{region}-{number}", "region": region, "policies": list(self.policies),
+            "node": f"{region}-{number}", "region": region, "policies": list(self.policies), "pools": list(self.pools),
             "listen": {"resp": f"127.0.0.1:{RESP + 10 * number}", "http": f"127.0.0.1:{HTTP + 10 * number}"},
             "redis": {"mode": "standalone", "url": f"redis://127.0.0.1:{REDIS}", "timeout": "500ms"},
             "regions": {r: {"floor": self.floor, **({} if r == region else {"redis": {
@@ -116,6 +119,32 @@ class Case(harness.Case):
                 return mesh.metric(agent, name, **labels) if agent.running() else None
         except OSError:
             return None
+
+    def of_region(self, region, name, **labels):
+        """The most that one of its agents says: one of them reports."""
+        said = [self.metric(region, n, name, **labels) for n in range(self.agents_each) if (region, n) not in self.stopped]
+        return max((value for value in said if value is not None), default=None)
+
+    def sample(self):
+        """The shares of the policy `strict`."""
+        return {region: self.of_region(region, "kova_global_share", policy="strict") for region in REGIONS}
+
+    def in_touch(self):
+        """The coordinators have a half each, and nearly all of the limit is shared out."""
+        with self.wire.inside(HUB):
+            halves = [daemon.metric("kova_coordinator_partitions") for daemon in self.coordinators.values()]
+        return halves == [2, 2] and sum(share or 0 for share in self.sample().values()) >= 0.95
+
+    def settle(self, seconds=GRANT):
+        """Until all are in touch, and were for so long that what is granted was granted since."""
+        since = None
+
+        def settled():
+            nonlocal since
+            since = (since or time.monotonic()) if self.in_touch() else None
+            time.sleep(0.2)
+            return since and time.monotonic() - since >= seconds
+        harness.wait_for(settled, "regions and coordinators that are in touch", 90)
 
     def addresses(self, region):
         return [agent.resp_address for (r, _), agent in self.agents.items() if r == region]
