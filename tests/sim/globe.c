@@ -95,6 +95,10 @@ static void draw_faults(struct globe *g)
 	s->floors_change = world_one_in(w, 2);
 	s->limit_changes = !s->floors_change && !s->loose && world_one_in(w, 2);
 	s->delay_us = 1000 + world_any_size(w, GLOBE_SECOND / 4);
+	if (!s->floors_change)
+		return;
+	s->strays = world_one_in(w, 3);
+	s->forget_us = GLOBE_SECOND / 4 * (1 + world_below(w, 8));
 }
 
 static void draw(struct globe *g, enum globe_mode mode)
@@ -281,7 +285,19 @@ static void on_region_learns(void *owner, void *what)
 
 	(void)what;
 	world_log(&r->globe->world, "region %u learns of other floors", r->number);
-	region_floors(r, 1);
+	agents_change(r);
+}
+
+static void on_forget(void *owner, void *what)
+{
+	struct globe *g = owner;
+	struct globe_region *r = any_region(g);
+
+	(void)what;
+	g->n_faults++;
+	r->later_calls = world_one_in(&g->world, 2) ? 2 : 100;
+	region_forget(r, !g->scenario.strays && world_one_in(&g->world, 2));
+	again(g, on_forget, g->scenario.forget_us);
 }
 
 static void on_coordinator_learns(void *owner, void *what)
@@ -382,6 +398,7 @@ static void start(struct globe *g)
 		again(g, on_drift, 1);
 	if (s->steps)
 		again(g, on_step, 1);
+	again(g, on_forget, s->forget_us);
 	if (s->floors_change)
 		change_floors(g);
 	if (s->limit_changes)

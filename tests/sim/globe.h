@@ -4,6 +4,7 @@
  *
  *   globe.c              what a seed makes of it: limits, floors, demand, faults
  *   globe_region.c       a region: keys under its share, leases, reports, promises
+ *   globe_agents.c       its agents, of two versions while floors change
  *   globe_coordinator.c  reads reports, grants in transactions, takes over
  *   globe_broker.c       logs, transactions, the group and its generations
  *   globe_checker.c      what was admitted everywhere, against the limit
@@ -24,6 +25,7 @@ enum {
 	GLOBE_REGIONS = ALLOCATOR_REGIONS_MAX,
 	GLOBE_COORDINATORS = 2,
 	GLOBE_KEYS = 2,
+	GLOBE_VERSIONS = 2,   /* of the floors */
 	GLOBE_WINDOWS = 4096, /* of a calendar that a run can see */
 };
 
@@ -140,6 +142,13 @@ struct allocator_terms coordinator_terms(const struct globe *g, uint32_t floors,
 
 /* ---- Regions ---- */
 
+/* Of one version of the floors; those of a region are as one. True times. */
+struct globe_agent {
+	uint64_t from_us, until_us;
+	uint64_t away_us, back_us; /* it neither asks nor is heard between these */
+	uint32_t says;             /* in its reports, at most */
+};
+
 struct globe_region {
 	struct globe *globe;
 	unsigned number;
@@ -158,6 +167,11 @@ struct globe_region {
 	uint64_t demand, until_us; /* costs a second, and for how long */
 	uint64_t asked, asked_from_us;
 	uint64_t admitted;
+	struct globe_agent agents[GLOBE_VERSIONS];
+	uint64_t heard_us[GLOBE_VERSIONS]; /* when Redis heard an agent of it last; 0: not lately */
+	bool forgotten;                    /* the share */
+	uint64_t later_calls;              /* one in so many, while agents of both versions live */
+	uint32_t caller;                   /* version of the agent whose call it is */
 };
 
 void region_init(struct globe_region *r, struct globe *g, unsigned number);
@@ -166,11 +180,25 @@ void region_release(struct globe_region *r);
 void region_step(struct globe_region *r, int64_t step_us, bool noticed);
 /* Asks for `cost` of a key, or (0) for all that is there. */
 void region_ask(struct globe_region *r, unsigned key, uint64_t cost);
-void region_floors(struct globe_region *r, uint32_t version);
+/*
+ * Redis forgets the share where nothing but floors is to be known of it: because it expires, which one that knows later floors does
+ * not; or `emptied`, and then who was heard as well.
+ */
+void region_forget(struct globe_region *r, bool emptied);
 /* It learns of the second limit. */
 void region_limit(struct globe_region *r);
 /* A committed grant arrives, by whichever way, in `delay_us`. */
 void region_tell(struct globe_region *r, const struct share_grant *grant, uint64_t delay_us);
+
+/* ---- Agents ---- */
+
+void agents_init(struct globe_region *r);
+/* From now on some are of the second version. */
+void agents_change(struct globe_region *r);
+/* The version of one that calls now. */
+uint32_t agents_any(const struct globe_region *r);
+/* What one says of a share whose floors are of that version. */
+uint32_t agents_say(const struct globe_region *r, uint32_t version, uint32_t floors);
 
 /* ---- All together ---- */
 
@@ -182,9 +210,10 @@ struct globe_scenario {
 	enum share_kind kind;
 	uint64_t duration_us, delay_us, lease_us;
 	bool second_key; /* clients ask for it all the time */
-	uint64_t cut_us, jump_us, coordinator_us, rebalance_us, gulp_us;
+	uint64_t cut_us, jump_us, coordinator_us, rebalance_us, gulp_us, forget_us;
 	bool floors_change, limit_changes;
-	uint32_t floors[2][GLOBE_REGIONS]; /* by version */
+	bool strays; /* agents of the first version are away during the change; then no Redis is emptied */
+	uint32_t floors[GLOBE_VERSIONS][GLOBE_REGIONS]; /* by version */
 };
 
 struct globe {

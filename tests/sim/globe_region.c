@@ -33,13 +33,38 @@ static void redate_windows(struct globe_region *r, uint64_t now_us)
 	}
 }
 
-/* What the share sees of the clock: it stands still where that goes back a little. */
+/* A share that is forgotten begins with the floors of whoever asks first, where these are the first there were. */
+static void begin_share(struct globe_region *r, uint64_t now_us)
+{
+	struct globe *g = r->globe;
+
+	r->forgotten = r->jumped = false;
+	redate_windows(r, now_us);
+	region_share_init(&r->share, r->share.plan.clock + 1, now_us, r->share.whole,
+			  r->caller == 0 ? g->scenario.floors[0][r->number] : 0);
+	world_log(&g->world, "region %u: the share begins anew, version %u", r->number, r->caller);
+}
+
+static void set_floors(struct globe_region *r, uint64_t now_us)
+{
+	if (r->caller <= r->share.floors)
+		return;
+	if (world_has(&r->globe->world, SIM_FLOOR_AT_ONCE))
+		r->share.confirmed = r->caller;
+	region_share_set_floor(&r->share, now_us, r->caller,
+			       r->globe->scenario.floors[r->caller][r->number]);
+}
+
+/* A call. What the share sees of the clock: it stands still where that goes back a little. */
 static uint64_t now_of(struct globe_region *r)
 {
 	struct globe *g = r->globe;
 	uint64_t now_us = sim_clock_read(&r->clock, g->world.now_us);
 	uint32_t window;
 
+	r->caller = agents_any(r);
+	if (r->forgotten)
+		begin_share(r, now_us);
 	if (r->jumped) {
 		r->jumped = false;
 		redate_windows(r, now_us);
@@ -50,6 +75,7 @@ static uint64_t now_of(struct globe_region *r)
 	}
 	region_share_now(&r->share, now_us);
 	now_us = r->share.seen_us;
+	set_floors(r, now_us);
 	window = 1 + (uint32_t)((now_us - GLOBE_START_US) / g->window_us);
 	if (window > r->window) {
 		r->window = window;
@@ -212,16 +238,6 @@ static void on_poll(void *owner, void *what)
 	world_at(&g->world, g->world.now_us + POLL_US, on_poll, r, what);
 }
 
-void region_floors(struct globe_region *r, uint32_t version)
-{
-	uint64_t now_us = now_of(r);
-
-	if (world_has(&r->globe->world, SIM_FLOOR_AT_ONCE))
-		r->share.confirmed = version;
-	region_share_set_floor(&r->share, now_us, version,
-			       r->globe->scenario.floors[version][r->number]);
-}
-
 void region_limit(struct globe_region *r)
 {
 	struct globe *g = r->globe;
@@ -250,6 +266,23 @@ static uint32_t used_parts(struct globe_region *r, uint64_t now_us)
 		most = used > most ? used : most;
 	}
 	return (uint32_t)(g->scenario.kind == SHARE_RATE ? 0 : most);
+}
+
+void region_forget(struct globe_region *r, bool emptied)
+{
+	struct world *w = &r->globe->world;
+	uint64_t now_us = now_of(r);
+	const struct region_share *s = &r->share;
+	bool expires = !region_share_is_granted(s, now_us) &&
+		       (s->floors == 0 || world_has(w, SIM_FLOORS_EXPIRE));
+
+	if (now_us < s->lent_until_us || now_us < s->leases_until_us || now_us < s->settles_us ||
+	    used_parts(r, now_us) > 0 || !(emptied || expires))
+		return;
+	r->forgotten = true;
+	for (uint32_t v = 0; v < GLOBE_VERSIONS && emptied; v++)
+		r->heard_us[v] = 0;
+	world_log(w, "region %u: the share is forgotten", r->number);
 }
 
 /* Parts that it could have used lately. */
@@ -306,6 +339,7 @@ static void report(struct globe_region *r)
 		report.seq = r->share.seq;
 		report.live = region_share_is_granted(&r->share, now_us);
 	}
+	report.floors = agents_say(r, r->caller, report.floors);
 	report.used = used;
 	report.demand = demand_parts(r, used);
 	report.window = g->scenario.kind == SHARE_CALENDAR ? r->window : 0;
@@ -543,6 +577,7 @@ void region_init(struct globe_region *r, struct globe *g, unsigned number)
 					 : world_below(w, 1000 * GLOBE_SECOND))));
 	region_share_init(&r->share, 1, sim_clock_read(&r->clock, 0), g->whole,
 			  g->scenario.floors[0][number]);
+	agents_init(r);
 	world_at(w, world_below(w, POLL_US), on_poll, r, NULL);
 	world_at(w, world_below(w, REPORT_US), on_report, r, NULL);
 	world_at(w, world_below(w, POLL_US), on_client, r, NULL);

@@ -44,6 +44,10 @@
 	X(ANY_EPOCH_LENDS, "a promise to another coordinator is used, from its arrival")           \
 	X(LENT_FOR_LONGER, "what is lent counts for longer than it is promised")                   \
 	X(FLOOR_AT_ONCE, "a raised floor applies before it is confirmed")                          \
+	X(EARLIER_AGENTS,                                                                          \
+	  "a region says a version of floors while agents of an earlier one are left")             \
+	X(HEARD_ALL, "after a Redis was emptied, who was heard since is taken for all agents")     \
+	X(FLOORS_EXPIRE, "a share that knows later floors is forgotten as any other")              \
 	X(NO_QUARANTINE, "a window's grant that expired is free at once")                          \
 	X(RELEASE_UNCHECKED, "what a window used is not counted when its share goes")              \
 	X(CALENDAR_FREED, "a calendar's grant that expired is free within its window")             \
