@@ -110,6 +110,9 @@ do
   for id, text in pairs(strangers) do
     fields[#fields + 1], fields[#fields + 2] = 'o' .. id, text
   end
+  if #fresh > 0 then
+    TAG.dirty, LAST.dirty, TICKETS.dirty = true, true, true
+  end
   local runs = changed_runs()
   for k = 1, #columns do
     if columns[k].dirty or is_new then

@@ -5,12 +5,11 @@
 -- Round-robin is start-time fair queueing with equal weights: each endpoint has a tag, the start of its next turn; the least tag
 -- is next, and one that was away begins where the others are. Weighted is WF2Q+ with one unit a request: of those whose start has
 -- come the one that would end first (Bennett, Zhang: Hierarchical packet fair queueing algorithms, 1997).
-local choice = {}
+--
+-- Each way gets the endpoints that can be chosen from, by their indices, and the tier's virtual time. It returns the one chosen,
+-- the virtual time then, and the tag with which that one goes on.
 
--- Each gets the endpoints that can be chosen from, by their indices, and the tier's virtual time; it returns the one chosen, the
--- virtual time then, and the tag with which that one goes on.
-
-choice[0] = function(open, v) -- round-robin
+local function round_robin(open, v)
   if not (TAG.whole and LAST.whole) then
     all_of(TAG)
     all_of(LAST)
@@ -29,7 +28,7 @@ choice[0] = function(open, v) -- round-robin
   return best, best_tag, best_tag + 1
 end
 
-do
+local function weighted()
   local heft, hefts = {}, 0
 
   -- What of the weight counts: after a return it grows, and failures make it less.
@@ -49,7 +48,7 @@ do
     return w
   end
 
-  choice[1] = function(open, v) -- weighted
+  return function(open, v)
     local tags, lasts, starts, n, least = all_of(TAG), all_of(LAST), {}, open.n
     weights_read()
     for i in pairs(reweigh) do
@@ -90,7 +89,7 @@ do
   end
 end
 
-choice[2] = function(open, v) -- least-loaded
+local function least_loaded(open, v)
   local lasts, flying, best = all_of(LAST), all_of(FLIGHT)
   weights_read()
   for k = 1, open.n do
@@ -102,6 +101,8 @@ choice[2] = function(open, v) -- least-loaded
   end
   return best, v, TAG.values[best]
 end
+
+local choice = rule.select == 0 and round_robin or rule.select == 1 and weighted() or least_loaded
 
 -- The floor: so few are active or due that those which are left are spared for a while.
 local floor_seen = -1

@@ -160,7 +160,7 @@ local find = (function()
   end
 
   local function turn_among(open, tier)
-    return open.n > 0 and (choice[rule.select](open, vars.tag[tier]))
+    return open.n > 0 and (choice(open, vars.tag[tier]))
   end
 
   local function turns_of(tier)

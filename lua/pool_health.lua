@@ -340,12 +340,13 @@ local function touch(e)
 end
 
 -- More or fewer in flight.
+local STIRS = rule.select == 2 or rule.has_slots == 1
 local function fly(i, n)
   local flying = FLIGHT.values[i] + n
   FLIGHT.values[i], FLIGHT.dirty = flying > 0 and flying or 0, true
   row_changed(i)
   changes = changes + 1
-  if rule.select == 2 or rule.has_slots == 1 then
+  if STIRS then
     stir(i, rule.has_slots == 1)
   end
 end

@@ -23,7 +23,7 @@ local next_endpoint, undo = (function()
       return i, record_at(i), TAG.values[i]
     end
     local v, tag
-    i, v, tag = choice[rule.select](open, vars.tag[tier])
+    i, v, tag = choice(open, vars.tag[tier])
     return i, tier, tag, v
   end
 
@@ -58,15 +58,17 @@ local next_endpoint, undo = (function()
     end
     local ticket = format('%x', seq) .. lease_digits
     ticket = ticket .. '.' .. authenticator(ticket)
-    local text = pack_fields(RECORD, new and SESSION_NEW or 0, tier, i, lease_end, tag - TAG.values[i], LAST.values[i], #id, id,
-      #op.target, op.target, #session, session) .. ticket
+    local text = pack_fields(RECORD_OF_TICKET, new and SESSION_NEW or 0, tier, i, lease_end, tag - TAG.values[i], LAST.values[i], #id, id,
+      #op.target, op.target, #session, session, ticket)
     TAG.values[i], LAST.values[i], TICKETS.values[i] = tag, seq, TICKETS.values[i] + 1
-    TAG.dirty, LAST.dirty, TICKETS.dirty = true, true, true
     fly(i, 1)
-    if rule.select ~= 1 then
+    if rule.select == 0 then
       stir(i)
     end
-    vars.tickets, vars.above, vars.dirty = vars.tickets + 1, vars.above + (tier > 1 and 1 or 0), true
+    vars.tickets, vars.dirty = vars.tickets + 1, true
+    if tier > 1 then
+      vars.above = vars.above + 1
+    end
     if rule.kind == 1 then
       account.use(account.of(i), 1)
     end
@@ -79,7 +81,7 @@ local next_endpoint, undo = (function()
 
   -- An answer, which begins with no tries, with those that there were.
   local function told(tries, text)
-    return tries and pack_fields('<B', #tries) .. table.concat(tries) .. sub(text, 2) or text
+    return pack_fields('<B', #tries) .. table.concat(tries) .. sub(text, 2)
   end
 
   -- What was answered in this batch where there was none, while nothing has changed since.
@@ -125,7 +127,8 @@ local next_endpoint, undo = (function()
       end
       vars.tag[tier] = v
     end
-    return told(tries, issue(op, t, s, i, tier, tag, kept))
+    local text = issue(op, t, s, i, tier, tag, kept)
+    return tries and told(tries, text) or text
   end
 
   -- What a reservation took is given back, as if it had not been.

@@ -8,6 +8,7 @@
 -- Here it is known by the serial in decimal digits, as it is there; of those that are issued now only the text is kept.
 local record, records, fresh, removed, leases, ended, given_back = {}, {}, {}, {}, {}, {}, {}
 local RECORD = '<BBHdddBc0Hc0Hc0'
+local RECORD_OF_TICKET = RECORD .. 'c0'
 local SESSION_NEW, EXPIRED = 1, 2
 -- Until when those last that are issued now.
 local lease_end = now + rule.lease
