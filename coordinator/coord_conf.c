@@ -547,7 +547,7 @@ static kova_status document_read(struct conf_reader *r, const struct conf_docume
 	margin_check(r, &f.grant, f.clock.max_skew);
 	ret_conf->node = f.node != NULL ? conf_copy(&c, f.node) : host_name(&c);
 	ret_conf->http = conf_copy(&c, f.http);
-	auth_section_fill(&c, &f.auth, &ret_conf->auth);
+	auth_section_fill(&c, &f.auth, f.tls.client_ca != NULL, &ret_conf->auth);
 	tls_section_fill(&c, &tls_path, &f.tls, &ret_conf->tls);
 	ret_conf->insecure = f.insecure;
 	ret_conf->rollup_ms = (uint64_t)f.rollup;

@@ -15,6 +15,7 @@
 #include "io/buf_json.h"
 #include "io/conf.h"
 #include "io/conn.h"
+#include "io/conn_auth.h"
 #include "io/conn_metrics.h"
 #include "io/http_access.h"
 #include "io/http_server.h"
@@ -47,6 +48,8 @@ struct http_front {
 struct http_conn {
 	struct conn *conn;
 	struct http_server *server;
+	const struct auth_token
+		*certificate;         /* what that of the client stands for; NULL: nothing */
 	struct http_exchange *stream; /* NULL: it is not one who watches */
 	struct world_viewer viewer;
 };
@@ -336,7 +339,8 @@ static void on_request(struct http_exchange *x, const struct http_request *r)
 	c->conn->commands++;
 	if (r->method != METHOD_GET && r->method != METHOD_HEAD) {
 		answer_problem_with(x, 405, "Allow: GET, HEAD\r\n", nothing_else);
-	} else if (!http_access_allows(f->auth, access_of(r->path), r, &token, &why)) {
+	} else if (!http_access_allows(f->auth, access_of(r->path), r, c->certificate, &token,
+				       &why)) {
 		answer_problem_with(x, why.status, why.fields, why.detail);
 	} else if (slice_equal(r->path, SLICE("/healthz"))) {
 		buf_add_text(&body, "{\"status\":\"ok\"}\n");
@@ -430,6 +434,7 @@ static bool on_open(struct conn *conn)
 		free(c);
 		return false;
 	}
+	c->certificate = conn_auth_certificate(conn, ((struct http_front *)conn->owner)->auth);
 	conn->front = c;
 	conn_set_deadline(conn, IDLE_MS);
 	return true;
@@ -545,7 +550,9 @@ struct http_front *http_front_open(uv_loop_t *loop, const struct coord_conf *con
 	const struct conn_place place = {.loop = loop, .tls = &f->tls, .owner = f};
 
 	f->share = share;
-	f->auth = auth_new(conf->auth.tokens_file, ret_error);
+	const struct auth_terms terms = auth_section_terms(&conf->auth);
+
+	f->auth = auth_new(&terms, ret_error);
 	f->world = world_new(loop, share);
 	if (f->auth != NULL && f->world != NULL && open_tls(f, &conf->tls, ret_error))
 		f->conns = conn_pool_new(&place, CONNECTIONS_MAX);
@@ -562,11 +569,12 @@ struct http_front *http_front_open(uv_loop_t *loop, const struct coord_conf *con
 kova_status http_front_reload(struct http_front *f, const struct coord_conf *conf,
 			      struct buf *ret_errors)
 {
+	const struct auth_terms terms = auth_section_terms(&conf->auth);
 	struct tls_server *tls = NULL;
 
 	if (!tls_use_open(&conf->tls, f->tickets, &tls, ret_errors))
 		return KOVA_ECONFIG;
-	if (auth_reload(f->auth, conf->auth.tokens_file, ret_errors) != KOVA_OK) {
+	if (auth_reload(f->auth, &terms, ret_errors) != KOVA_OK) {
 		tls_server_unref(tls);
 		return KOVA_ECONFIG;
 	}

@@ -234,7 +234,6 @@ static void warn_of_restart(const struct edge_conf *was, const struct edge_conf 
 		warn_if_changed("tls.fronts", NULL, "");
 }
 
-/* The other loops follow. */
 static void use_tls(struct agent_life *l, struct tls_server *tls)
 {
 	tls_use(&l->workers[0].agent.tls, tls);
@@ -370,11 +369,11 @@ static void on_read_again(uv_work_t *work, int cancelled)
 		reload_ended(l);
 		return;
 	}
+	const struct auth_terms terms = auth_section_terms(&conf->auth);
 	struct tls_server *tls = NULL;
-	bool tokens_ok =
-		tls_use_open(&conf->tls, l->tickets, &tls, &l->reload.errors) &&
-		auth_reload(l->auth, conf->auth.tokens_file, &l->reload.errors) == KOVA_OK &&
-		gossip_reload(l, conf);
+	bool tokens_ok = tls_use_open(&conf->tls, l->tickets, &tls, &l->reload.errors) &&
+			 auth_reload(l->auth, &terms, &l->reload.errors) == KOVA_OK &&
+			 gossip_reload(l, conf);
 
 	if (tokens_ok) {
 		warn_of_restart(&l->conf, conf);
@@ -519,7 +518,7 @@ static bool start_worker(struct agent_life *l, const struct redis_conf *redis, u
 	struct worker *w = &l->workers[i];
 	struct buf error = {0};
 
-	w->agent.auth = auth_new(NULL, &error);
+	w->agent.auth = auth_new(&(struct auth_terms){0}, &error);
 	w->agent.tls = tls_server_ref(l->workers[0].agent.tls);
 	buf_release(&error);
 	w->agent.control = control_replica_new(l->control);
@@ -684,7 +683,9 @@ static bool load(struct agent_life *l)
 		return false;
 	}
 	log_setup(l->log_format, l->log_level, l->conf.node);
-	l->auth = auth_new(l->conf.auth.tokens_file, &errors);
+	const struct auth_terms terms = auth_section_terms(&l->conf.auth);
+
+	l->auth = auth_new(&terms, &errors);
 	if (l->auth == NULL) {
 		log_lines("configuration", &errors);
 		l->status = KOVA_ECONFIG;

@@ -113,7 +113,7 @@ static void fill(struct conf_copier *c, const struct edge_fields *f, const json_
 	tls_section_fill(c, &tls_path, &f->tls, &conf->tls);
 	conf->insecure = f->insecure;
 	conf->threads = (unsigned)f->threads;
-	auth_section_fill(c, &f->auth, &conf->auth);
+	auth_section_fill(c, &f->auth, f->tls.client_ca != NULL, &conf->auth);
 	conf->state_dir =
 		f->state_dir != NULL ? conf_copy_path(c, f->state_dir) : default_state_dir(c);
 	edge_regions_read(c, f, root, &conf->regions, &conf->redis);

@@ -15,8 +15,6 @@
 #include "http_call.h"
 #include "tour.h"
 
-enum { WHO_MAX = sizeof "token:" + AUTH_NAME_MAX };
-
 enum change_kind {
 	PUT_POLICY,
 	DELETE_POLICY,
@@ -34,7 +32,7 @@ struct change {
 	struct tour tour;       /* from the owner */
 	struct agent *home;
 	enum change_kind kind;
-	char who[WHO_MAX];
+	char who[CONTROL_WHO_MAX];
 	json_t *body;                   /* owned; what is put */
 	struct slice name, key, prefix; /* in `bytes`; without ptr: not given */
 	bool skewed;                    /* our clock is off: refused */
@@ -222,12 +220,14 @@ static struct slice keep(char **at, struct slice s)
 }
 
 /* Who makes this change, for the record. */
-static void write_who(const struct http_call *c, char ret_text[static WHO_MAX])
+static void write_who(const struct http_call *c, char ret_text[static CONTROL_WHO_MAX])
 {
 	if (c->token == NULL)
-		snprintf(ret_text, WHO_MAX, "local");
+		snprintf(ret_text, CONTROL_WHO_MAX, "local");
 	else
-		snprintf(ret_text, WHO_MAX, "token:%s", c->token->name);
+		snprintf(ret_text, CONTROL_WHO_MAX, "%s:%.*s",
+			 c->token->is_certificate ? "certificate" : "token",
+			 CONTROL_WHO_MAX - (int)sizeof "certificate:", c->token->name);
 }
 
 /* Sends the change off; takes `body`. The call is answered now or later. */

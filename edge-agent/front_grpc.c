@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "grpc_task.h"
+#include "io/conn_auth.h"
 #include "ops.h"
 
 enum {
@@ -148,6 +149,7 @@ static void on_authorization(struct grpc_call *c, struct slice value)
 	for (size_t i = 0; i < scheme.len; i++)
 		if ((value.ptr[i] | ' ') != scheme.ptr[i])
 			return;
+	t->shown = true;
 	value = slice_after(value, scheme.len);
 	while (value.len > 0 && value.ptr[0] == ' ')
 		value = slice_after(value, 1);
@@ -185,13 +187,16 @@ static bool let_in(struct grpc_task *t, enum access access)
 {
 	if (access == OPEN || !auth_required(task_agent(t)->auth))
 		return true;
+	if (!t->shown)
+		t->token = t->front->certificate;
 	if (t->token == NULL || t->token->scopes == 0)
 		grpc_call_end(t->call, GRPC_UNAUTHENTICATED,
 			      "the metadata `authorization: Bearer TOKEN` is needed, with a token "
 			      "that is known here");
 	else if (access == CHECK && (t->token->scopes & AUTH_CHECK) == 0)
 		grpc_call_end(t->call, GRPC_PERMISSION_DENIED,
-			      "this token lacks the scope `check`");
+			      t->token->is_certificate ? "this certificate lacks the scope `check`"
+						       : "this token lacks the scope `check`");
 	else
 		return true;
 	return false;
@@ -287,6 +292,7 @@ static bool on_open(struct conn *c)
 		return false;
 	}
 	grpc_server_count(front->server, &conn_agent(c)->ops.grpc);
+	front->certificate = conn_auth_certificate(c, conn_agent(c)->auth);
 	c->front = front;
 	conn_set_deadline(c, TICK_MS);
 	return true;

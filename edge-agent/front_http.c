@@ -11,6 +11,7 @@
 
 #include "core/version.h"
 #include "http_call.h"
+#include "io/conn_auth.h"
 #include "io/http_access.h"
 
 enum {
@@ -181,7 +182,8 @@ static bool let_in(struct http_call *c, const struct http_request *r, enum http_
 {
 	struct http_refusal why;
 
-	if (http_access_allows(call_agent(c)->auth, access, r, &c->token, &why))
+	if (http_access_allows(call_agent(c)->auth, access, r, c->front->certificate, &c->token,
+			       &why))
 		return true;
 	buf_add_text(call_fields(c), why.fields);
 	call_problem(c, why.status, why.detail);
@@ -351,6 +353,7 @@ static bool on_open(struct conn *c)
 		free(front);
 		return false;
 	}
+	front->certificate = conn_auth_certificate(c, conn_agent(c)->auth);
 	c->front = front;
 	set_deadline(front);
 	return true;

@@ -16,6 +16,7 @@
 
 #include <stdlib.h>
 
+#include "io/conn_auth.h"
 #include "io/log.h"
 #include "resp_session.h"
 
@@ -60,8 +61,8 @@ static bool may_run(struct resp_session *s, const struct resp_command_entry *e)
 	}
 	if ((e->flags & COMMAND_CHECK) != 0 && auth_required(conn_agent(s->conn)->auth) &&
 	    (s->token->scopes & AUTH_CHECK) == 0) {
-		session_error(s, "NOPERM", "the token lacks the scope 'check', which '%s' needs",
-			      e->name);
+		session_error(s, "NOPERM", "the %s lacks the scope 'check', which '%s' needs",
+			      s->token->is_certificate ? "certificate" : "token", e->name);
 		return false;
 	}
 	return true;
@@ -115,6 +116,7 @@ static bool on_open(struct conn *c)
 	s->conn = c;
 	s->version = 2;
 	s->last_command = "NULL";
+	s->token = s->certificate = conn_auth_certificate(c, conn_agent(c)->auth);
 	c->front = s;
 	return true;
 }

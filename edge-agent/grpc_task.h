@@ -14,6 +14,8 @@
 struct grpc_conn {
 	struct conn *conn;
 	struct grpc_server *server;
+	const struct auth_token
+		*certificate;          /* what that of the client stands for; NULL: nothing */
 	uint64_t pinged_ms;            /* loop time; 0: no answer is awaited */
 	struct rls_check *spare_check; /* for the next call; NULL: none */
 	/* What the headers of the call say that are being read; owned; NULL: none has said anything yet. */
@@ -26,7 +28,8 @@ struct grpc_conn {
 struct grpc_task {
 	struct grpc_call *call;
 	struct grpc_conn *front;
-	const struct auth_token *token; /* NULL: none that is known here */
+	const struct auth_token *token; /* or a certificate's; NULL: none that is known here */
+	bool shown;                     /* there was a token, known or not */
 	bool counted;                   /* a request in progress of its connection */
 	bool watches;                   /* the health of a service that there is */
 	uint64_t begun_us;

@@ -24,7 +24,9 @@
 struct http_conn {
 	struct conn *conn;
 	struct http_server *server;
-	uint64_t armed_for; /* what the deadline was set for last */
+	const struct auth_token
+		*certificate; /* what that of the client stands for; NULL: nothing */
+	uint64_t armed_for;   /* what the deadline was set for last */
 };
 
 /* How a request's answer is to be written. */
@@ -42,7 +44,7 @@ enum call_shape {
 struct http_call {
 	struct http_exchange *exchange;
 	struct http_conn *front;
-	const struct auth_token *token;    /* NULL: none was needed */
+	const struct auth_token *token;    /* or a certificate's; NULL: none was needed */
 	struct request *request;           /* in progress; NULL: none */
 	struct pool_request *pool_request; /* likewise */
 	struct call_errand *errand;        /* to other loops; NULL: none */

@@ -51,7 +51,7 @@ void server_reset(const struct resp_call *call)
 {
 	struct resp_session *s = call->session;
 
-	s->token = NULL;
+	s->token = s->certificate;
 	s->version = 2;
 	s->name[0] = '\0';
 	resp_write_simple(s->reply, "RESET");

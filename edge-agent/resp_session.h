@@ -48,7 +48,9 @@ struct resp_command_entry;
 struct resp_session {
 	struct conn *conn;
 	struct resp_parser parser;
-	const struct auth_token *token; /* NULL: none shown */
+	const struct auth_token
+		*certificate;           /* what that of the client stands for; NULL: nothing */
+	const struct auth_token *token; /* that was shown, or the certificate's; NULL: none */
 	uint8_t version;                /* of RESP: 2 or 3 */
 	bool executing;                 /* a command is on the stack: replies go out after it */
 	char name[SESSION_NAME_MAX + 1];

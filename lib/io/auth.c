@@ -7,7 +7,7 @@
 
 enum { WORDS_MAX = 8, LINE_MAX_BYTES = 1024 };
 
-/* A token lives as long as its auth: connections keep pointers to it over reloads. */
+/* A token lives as long as its auth: connections keep pointers to it over reloads. A certificate's secret is its name, which is none. */
 struct entry {
 	struct auth_token token; /* first: an entry is its token to the outside */
 	struct entry *next;
@@ -17,7 +17,7 @@ struct entry {
 };
 
 struct auth {
-	struct entry *entries;
+	struct entry *tokens, *certificates;
 	bool required;
 };
 
@@ -68,9 +68,48 @@ static struct entry *entry_find(struct entry *first, struct slice token)
 
 const struct auth_token *auth_find(const struct auth *a, struct slice token)
 {
-	const struct entry *e = entry_find(a->entries, token);
+	const struct entry *e = entry_find(a->tokens, token);
 
 	return e != NULL && e->token.scopes != 0 ? &e->token : NULL;
+}
+
+/* ---- Certificates ---- */
+
+/* Of a URI as it is, of another name in lower case; `name` is no longer than AUTH_CERTIFICATE_MAX. */
+static void spell(struct slice name, bool is_uri, char ret_text[static AUTH_CERTIFICATE_MAX])
+{
+	for (size_t i = 0; i < name.len; i++)
+		ret_text[i] = !is_uri && name.ptr[i] >= 'A' && name.ptr[i] <= 'Z'
+				      ? (char)(name.ptr[i] | ' ')
+				      : name.ptr[i];
+}
+
+static bool is_uri(struct slice name)
+{
+	return memchr(name.ptr, ':', name.len) != NULL;
+}
+
+const struct auth_token *auth_find_certificate(const struct auth *a, struct slice names)
+{
+	char text[AUTH_CERTIFICATE_MAX];
+	const char *first = names.ptr;
+
+	while (names.len > 0) {
+		struct slice rest = slice_cut(&names, '\0');
+		struct slice kind = slice_cut(&rest, ':');
+		bool uri = slice_equal(kind, SLICE("uri"));
+		bool cn = slice_equal(kind, SLICE("cn")) && kind.ptr == first;
+		const struct entry *e;
+
+		if ((!uri && !cn && !slice_equal(kind, SLICE("dns"))) || uri != is_uri(rest) ||
+		    rest.len > AUTH_CERTIFICATE_MAX)
+			continue;
+		spell(rest, uri, text);
+		e = entry_find(a->certificates, (struct slice){text, rest.len});
+		if (e != NULL && e->token.scopes != 0)
+			return &e->token;
+	}
+	return NULL;
 }
 
 bool auth_required(const struct auth *a)
@@ -86,7 +125,7 @@ static bool fault(struct reading *r, const char *what)
 	return false;
 }
 
-static unsigned scope_of(struct slice word)
+unsigned auth_scope_named(struct slice word)
 {
 	if (slice_equal(word, SLICE("check")))
 		return AUTH_CHECK;
@@ -172,8 +211,8 @@ static bool read_line(struct reading *r, struct slice line)
 	if (n == 0)
 		return true;
 	if (n <= WORDS_MAX) {
-		for (; n > 0 && scope_of(words[n - 1]) != 0; n--)
-			scopes |= scope_of(words[n - 1]);
+		for (; n > 0 && auth_scope_named(words[n - 1]) != 0; n--)
+			scopes |= auth_scope_named(words[n - 1]);
 	}
 	if (n == 0)
 		return fault(r, "there is no token; allowed is [NAME] TOKEN [check|admin]...");
@@ -230,15 +269,15 @@ static bool read_file(struct reading *r)
 
 /* ---- Putting it in force ---- */
 
-/* The tokens of `fresh` hold, and no others; those known already keep their place. */
-static void adopt(struct auth *a, struct entry *fresh)
+/* The entries of `fresh` hold, and no others of *list; those known already keep their place. */
+static void adopt(struct entry **list, struct entry *fresh)
 {
-	for (struct entry *e = a->entries; e != NULL; e = e->next)
+	for (struct entry *e = *list; e != NULL; e = e->next)
 		e->token.scopes = 0;
 	while (fresh != NULL) {
 		struct entry *e = fresh;
 		struct slice secret = {(const char *)e->secret, e->len};
-		struct entry *known = entry_find(a->entries, secret);
+		struct entry *known = entry_find(*list, secret);
 
 		fresh = e->next;
 		if (known != NULL) {
@@ -246,69 +285,104 @@ static void adopt(struct auth *a, struct entry *fresh)
 			e->next = NULL;
 			entries_free(e);
 		} else {
-			e->next = a->entries;
-			a->entries = e;
+			e->next = *list;
+			*list = e;
 		}
 	}
 }
 
-kova_status auth_reload(struct auth *a, const char *tokens_file, struct buf *ret_error)
+/* False: out of memory; what was made is in *ret_first. */
+static bool read_certificates(const struct auth_terms *terms, struct entry **ret_first)
 {
-	struct reading r = {.file = tokens_file, .error = ret_error};
+	for (size_t i = 0; i < terms->n_certificates; i++) {
+		const struct auth_certificate *c = &terms->certificates[i];
+		struct slice name = slice_of(c->name);
+		struct entry *e = calloc(1, sizeof *e);
+
+		if (e == NULL)
+			return false;
+		snprintf(e->token.name, sizeof e->token.name, "%s", c->name);
+		e->token.scopes = c->scopes;
+		e->token.is_certificate = true;
+		e->len = name.len;
+		spell(name, is_uri(name), (char *)e->secret);
+		e->next = *ret_first;
+		*ret_first = e;
+	}
+	return true;
+}
+
+kova_status auth_reload(struct auth *a, const struct auth_terms *terms, struct buf *ret_error)
+{
+	struct reading r = {.file = terms->tokens_file, .error = ret_error};
+	struct entry *certificates = NULL;
+	bool good = read_certificates(terms, &certificates);
 
 	r.last = &r.first;
-	if (tokens_file != NULL && !read_file(&r)) {
+	if (!good)
+		buf_add_text(ret_error, kova_status_text(KOVA_ENOMEM));
+	if (!good || (terms->tokens_file != NULL && !read_file(&r))) {
 		entries_free(r.first);
+		entries_free(certificates);
 		return KOVA_ECONFIG;
 	}
-	a->required = tokens_file != NULL;
-	adopt(a, r.first);
+	a->required = terms->tokens_file != NULL || terms->n_certificates > 0;
+	adopt(&a->tokens, r.first);
+	adopt(&a->certificates, certificates);
 	return KOVA_OK;
 }
 
-/* Copies of the tokens of `from` that hold; NULL with *ret_failed set: out of memory. */
-static struct entry *copy_entries(const struct auth *from, bool *ret_failed)
+/* Copies of the entries of `from` that hold, in *ret_first as far as there is memory. */
+static bool copy_entries(const struct entry *from, struct entry **ret_first)
 {
-	struct entry *first = NULL, **last = &first;
+	struct entry **last = ret_first;
 
-	for (const struct entry *e = from->entries; e != NULL; e = e->next) {
+	for (const struct entry *e = from; e != NULL; e = e->next) {
 		struct entry *copy;
 
 		if (e->token.scopes == 0)
 			continue;
 		copy = malloc(sizeof *copy);
-		if (copy == NULL) {
-			entries_free(first);
-			*ret_failed = true;
-			return NULL;
-		}
+		if (copy == NULL)
+			return false;
 		*copy = *e;
 		copy->next = NULL;
 		*last = copy;
 		last = &copy->next;
 	}
-	return first;
+	return true;
+}
+
+/* Nobody keeps what was taken away. */
+static void take_away(struct entry *list, struct entry *from)
+{
+	for (struct entry *e = list; e != NULL; e = e->next) {
+		const struct entry *known =
+			entry_find(from, (struct slice){(const char *)e->secret, e->len});
+
+		e->token.scopes &= known != NULL ? known->token.scopes : 0;
+	}
 }
 
 kova_status auth_follow(struct auth *a, const struct auth *from)
 {
-	bool failed = false;
-	struct entry *fresh = copy_entries(from, &failed);
+	struct entry *tokens = NULL, *certificates = NULL;
 
-	if (failed) /* nobody keeps what was taken away */
-		for (struct entry *e = a->entries; e != NULL; e = e->next) {
-			struct slice secret = {(const char *)e->secret, e->len};
-			const struct auth_token *known = auth_find(from, secret);
-
-			e->token.scopes &= known != NULL ? known->scopes : 0;
-		}
-	else
-		adopt(a, fresh);
 	a->required = from->required;
-	return failed ? KOVA_ENOMEM : KOVA_OK;
+	if (!copy_entries(from->tokens, &tokens) ||
+	    !copy_entries(from->certificates, &certificates)) {
+		take_away(a->tokens, from->tokens);
+		take_away(a->certificates, from->certificates);
+		entries_free(tokens);
+		entries_free(certificates);
+		return KOVA_ENOMEM;
+	}
+	adopt(&a->tokens, tokens);
+	adopt(&a->certificates, certificates);
+	return KOVA_OK;
 }
 
-struct auth *auth_new(const char *tokens_file, struct buf *ret_error)
+struct auth *auth_new(const struct auth_terms *terms, struct buf *ret_error)
 {
 	struct auth *a = calloc(1, sizeof *a);
 
@@ -316,7 +390,7 @@ struct auth *auth_new(const char *tokens_file, struct buf *ret_error)
 		buf_add_text(ret_error, kova_status_text(KOVA_ENOMEM));
 		return NULL;
 	}
-	if (auth_reload(a, tokens_file, ret_error) != KOVA_OK) {
+	if (auth_reload(a, terms, ret_error) != KOVA_OK) {
 		free(a);
 		return NULL;
 	}
@@ -327,6 +401,7 @@ void auth_free(struct auth *a)
 {
 	if (a == NULL)
 		return;
-	entries_free(a->entries);
+	entries_free(a->tokens);
+	entries_free(a->certificates);
 	free(a);
 }

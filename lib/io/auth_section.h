@@ -1,12 +1,14 @@
 /* The section `auth` of a daemon's configuration, and where a daemon may listen with it and without. */
 #pragma once
 
+#include "io/auth.h"
 #include "io/conf.h"
 #include "io/conf_copy.h"
 
 /* What the table fills. */
 struct auth_fields {
 	const char *tokens_file;
+	const json_t *certificates; /* NULL: none */
 };
 
 /* The object `auth`, of struct auth_fields. */
@@ -15,7 +17,12 @@ extern const struct conf_table auth_table;
 /* All of it is owned. */
 struct auth_section {
 	char *tokens_file; /* NULL: none */
+	struct auth_certificate *certificates;
+	size_t n_certificates;
 };
+
+/* Its terms, which point into it. */
+struct auth_terms auth_section_terms(const struct auth_section *conf);
 
 /*
  * Whether the option `name` of `object` says an address that can be listened on: beyond loopback with what tells clients apart,
@@ -24,7 +31,7 @@ struct auth_section {
 void auth_section_check_address(struct conf_reader *r, const struct conf_path *object,
 				const char *name, const char *address, const struct auth_fields *f,
 				bool insecure);
-/* The files are tried out; what is wrong with them is an error of the configuration. */
-void auth_section_fill(struct conf_copier *c, const struct auth_fields *f,
+/* The files are tried out; what is wrong with them is an error of the configuration. `asks`: clients are asked for certificates. */
+void auth_section_fill(struct conf_copier *c, const struct auth_fields *f, bool asks,
 		       struct auth_section *ret_conf);
 void auth_section_release(struct auth_section *conf);

@@ -156,6 +156,9 @@ bool conn_is_finishing(const struct conn *c);
  * last one. */
 void conn_set_deadline(struct conn *c, uint64_t after_ms);
 
+/* Of a client that has shown a certificate: tls_session_names(); else nothing. */
+void conn_certificate_names(const struct conn *c, struct buf *ret_names);
+
 /* "127.0.0.1:53124", "[::1]:53124" or "unix:PATH" of the peer and of our own end; "?": unknown. */
 void conn_peer(const struct conn *c, char ret_text[static CONN_ADDRESS_MAX]);
 void conn_local(const struct conn *c, char ret_text[static CONN_ADDRESS_MAX]);

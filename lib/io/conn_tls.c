@@ -240,6 +240,12 @@ bool conn_tls_may_read(const struct conn_tls *t)
 	return t->hello.len == 0;
 }
 
+void conn_certificate_names(const struct conn *c, struct buf *ret_names)
+{
+	if (c->tls != NULL && c->tls->session != NULL)
+		tls_session_names(c->tls->session, ret_names);
+}
+
 /* ---- Output ---- */
 
 struct buf *conn_tls_seal(struct conn *c)

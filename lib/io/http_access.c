@@ -5,8 +5,12 @@ static const struct http_refusal missing = {401, "WWW-Authenticate: Bearer\r\n",
 				 wrong = {401,
 					  "WWW-Authenticate: Bearer error=\"invalid_token\"\r\n",
 					  "this token is not known here"},
-				 lacks_check = {403, "", "this token lacks the scope `check`"},
-				 lacks_admin = {403, "", "this token lacks the scope `admin`"};
+				 lacks_check[] = {{403, "", "this token lacks the scope `check`"},
+						  {403, "",
+						   "this certificate lacks the scope `check`"}},
+				 lacks_admin[] = {
+					 {403, "", "this token lacks the scope `admin`"},
+					 {403, "", "this certificate lacks the scope `admin`"}};
 
 static bool bearer(const struct http_request *r, struct slice *ret_token)
 {
@@ -23,26 +27,25 @@ static bool bearer(const struct http_request *r, struct slice *ret_token)
 }
 
 bool http_access_allows(const struct auth *auth, enum http_access access,
-			const struct http_request *r, const struct auth_token **ret_token,
-			struct http_refusal *ret_refusal)
+			const struct http_request *r, const struct auth_token *certificate,
+			const struct auth_token **ret_token, struct http_refusal *ret_refusal)
 {
-	const struct auth_token *token;
+	const struct auth_token *token = certificate;
 	const struct http_refusal *why = NULL;
 	struct slice shown;
 
 	if (access == ACCESS_OPEN || !auth_required(auth))
 		return true;
-	if (!bearer(r, &shown)) {
-		*ret_refusal = missing;
-		return false;
+	if (bearer(r, &shown)) {
+		token = auth_find(auth, shown);
+		why = token == NULL ? &wrong : NULL;
+	} else if (token == NULL || token->scopes == 0) {
+		why = &missing;
 	}
-	token = auth_find(auth, shown);
-	if (token == NULL)
-		why = &wrong;
-	else if (access == ACCESS_CHECK && (token->scopes & AUTH_CHECK) == 0)
-		why = &lacks_check;
-	else if (access == ACCESS_ADMIN && (token->scopes & AUTH_ADMIN) == 0)
-		why = &lacks_admin;
+	if (why == NULL && access == ACCESS_CHECK && (token->scopes & AUTH_CHECK) == 0)
+		why = &lacks_check[token->is_certificate];
+	else if (why == NULL && access == ACCESS_ADMIN && (token->scopes & AUTH_ADMIN) == 0)
+		why = &lacks_admin[token->is_certificate];
 	if (why != NULL)
 		*ret_refusal = *why;
 	else

@@ -1,4 +1,7 @@
-/* Who may ask for what over HTTP: `Authorization: Bearer TOKEN` (RFC 6750), and the scope that a path needs. */
+/*
+ * Who may ask for what over HTTP: `Authorization: Bearer TOKEN` (RFC 6750), or without that the certificate of the connection, and
+ * the scope that a path needs.
+ */
 #pragma once
 
 #include "io/auth.h"
@@ -19,9 +22,9 @@ struct http_refusal {
 };
 
 /*
- * Whether who sent `r` may have what needs `access`. *ret_token (kept where there are none, or none is needed): the token that was
- * shown, of `auth`.
+ * Whether who sent `r` may have what needs `access`. `certificate`: what that of the connection stands for; NULL: for nothing. *ret_token
+ * (kept where there are none, or none is needed): the token that was shown, of `auth`, or `certificate`.
  */
 bool http_access_allows(const struct auth *auth, enum http_access access,
-			const struct http_request *r, const struct auth_token **ret_token,
-			struct http_refusal *ret_refusal);
+			const struct http_request *r, const struct auth_token *certificate,
+			const struct auth_token **ret_token, struct http_refusal *ret_refusal);

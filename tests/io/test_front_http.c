@@ -36,7 +36,7 @@ static void use_tokens(const char *text)
 	cr_assert_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
 	close(fd);
 	auth_free(agent.auth);
-	agent.auth = auth_new(path, &error);
+	agent.auth = auth_new(&(struct auth_terms){.tokens_file = path}, &error);
 	unlink(path);
 	cr_assert_not_null(agent.auth, "%.*s", (int)error.len, error.ptr);
 	buf_release(&error);
@@ -53,7 +53,7 @@ static void start(void)
 	agent.engine = &engine;
 	agent.conf.node = node;
 	agent.conf.region = region;
-	agent.auth = auth_new(NULL, &error);
+	agent.auth = auth_new(&(struct auth_terms){0}, &error);
 	pool = agent_conns_new(&agent, 0);
 	ops_start(&agent, pool);
 	front = listener_start(pool, "127.0.0.1:0", &front_http, false, &error);

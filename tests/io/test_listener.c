@@ -310,7 +310,8 @@ Test(listener, scopes_and_revocation)
 	ask(fd, "AUTH s3cr3t-1\r\n", "+OK\r\n");
 	ask(fd, "KOVA.RELEASE a k p\r\n", ":1\r\n");
 	write_tokens("ops s3cr3t-2 admin\n");
-	cr_assert_eq(auth_reload(agent.auth, path, &error), KOVA_OK);
+	cr_assert_eq(auth_reload(agent.auth, &(struct auth_terms){.tokens_file = path}, &error),
+		     KOVA_OK);
 	ask(fd, "KOVA.RELEASE a k p\r\n", NEEDS_TOKEN);
 	close(fd);
 	stop_front();

@@ -261,7 +261,8 @@ static void change_again(struct spread *s)
 	s->changes++;
 	write_tokens(s);
 	s->changes--;
-	CHECK(auth_reload(s->auth, s->tokens_path, &errors) == KOVA_OK);
+	CHECK(auth_reload(s->auth, &(struct auth_terms){.tokens_file = s->tokens_path}, &errors) ==
+	      KOVA_OK);
 	s->state = control_snapshot(s->control);
 	tour_start(&s->tour, &places[0].agent, visit_spread, on_spread);
 }
@@ -294,7 +295,7 @@ static void open_followers(const struct spread *s)
 		struct agent *a = &places[i].agent;
 
 		a->control = control_replica_new(s->control);
-		a->auth = auth_new(NULL, &errors);
+		a->auth = auth_new(&(struct auth_terms){0}, &errors);
 		CHECK(a->control != NULL && a->auth != NULL);
 		CHECK(!auth_required(a->auth));
 		CHECK(auth_follow(a->auth, s->auth) == KOVA_OK && auth_required(a->auth));
@@ -332,7 +333,7 @@ static void check_followers(void)
 	write_tokens(&s);
 	s.control = control_new(directory, "node-1", (struct control_lacks){0},
 				(struct rule_lists){policies, none, NULL}, &error);
-	s.auth = auth_new(path, &errors);
+	s.auth = auth_new(&(struct auth_terms){.tokens_file = path}, &errors);
 	CHECK(s.control != NULL && s.auth != NULL);
 	open_places();
 	open_followers(&s);

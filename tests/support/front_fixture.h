@@ -58,7 +58,7 @@ static inline void start_front(const struct front_ops *front, const char *tokens
 
 	cr_assert_eq(uv_loop_init(&loop), 0);
 	agent = (struct agent){.loop = &loop, .engine = &fake};
-	agent.auth = auth_new(tokens_file, &error);
+	agent.auth = auth_new(&(struct auth_terms){.tokens_file = tokens_file}, &error);
 	cr_assert_not_null(agent.auth, "%.*s", (int)error.len, error.ptr);
 	pool = agent_conns_new(&agent, max_clients);
 	cr_assert_not_null(pool);

@@ -30,7 +30,7 @@ static struct auth *load(const char *text)
 	struct auth *a;
 
 	write_file(text);
-	a = auth_new(path, &error);
+	a = auth_new(&(struct auth_terms){.tokens_file = path}, &error);
 	cr_assert_not_null(a, "%.*s", (int)error.len, error.ptr);
 	buf_release(&error);
 	return a;
@@ -56,7 +56,7 @@ static void expect(const struct auth *a, const char *token, const char *name, un
 Test(auth, no_file_is_open)
 {
 	struct buf error = {0};
-	struct auth *a = auth_new(NULL, &error);
+	struct auth *a = auth_new(&(struct auth_terms){0}, &error);
 
 	cr_assert(!auth_required(a));
 	cr_assert_null(auth_find(a, SLICE("x")));
@@ -119,7 +119,7 @@ static void expect_error(const char *text, unsigned line, const char *has)
 	char where[96];
 
 	write_file(text);
-	cr_assert_null(auth_new(path, &error), "%s", text);
+	cr_assert_null(auth_new(&(struct auth_terms){.tokens_file = path}, &error), "%s", text);
 	buf_add(&error, "", 1);
 	snprintf(where, sizeof where, "%s:%u: ", path, line);
 	cr_assert_eq(strncmp(error.ptr, where, strlen(where)), 0, "%s", error.ptr);
@@ -143,7 +143,7 @@ Test(auth, a_file_without_tokens_is_an_error_of_no_line)
 	char where[96];
 
 	write_file("# nothing\n");
-	cr_assert_null(auth_new(path, &error));
+	cr_assert_null(auth_new(&(struct auth_terms){.tokens_file = path}, &error));
 	buf_add(&error, "", 1);
 	snprintf(where, sizeof where, "%s: there is no token in the file", path);
 	cr_assert_eq(strncmp(error.ptr, where, strlen(where)), 0, "%s", error.ptr);
@@ -154,7 +154,8 @@ Test(auth, a_missing_file_is_an_error)
 {
 	struct buf error = {0};
 
-	cr_assert_null(auth_new("/nonexistent/tokens", &error));
+	cr_assert_null(
+		auth_new(&(struct auth_terms){.tokens_file = "/nonexistent/tokens"}, &error));
 	cr_assert_gt(error.len, 0);
 	buf_release(&error);
 }
@@ -167,7 +168,7 @@ Test(auth, reload_keeps_revokes_and_adds)
 	struct buf error = {0};
 
 	write_file("uno s3cr3t-1 admin\nthree s3cr3t-3\n");
-	cr_assert_eq(auth_reload(a, path, &error), KOVA_OK);
+	cr_assert_eq(auth_reload(a, &(struct auth_terms){.tokens_file = path}, &error), KOVA_OK);
 	cr_assert_eq(auth_find(a, SLICE("s3cr3t-1")), one);
 	expect(a, "s3cr3t-1", "uno", AUTH_ADMIN);
 	cr_assert_null(auth_find(a, SLICE("s3cr3t-2")));
@@ -175,16 +176,99 @@ Test(auth, reload_keeps_revokes_and_adds)
 	expect(a, "s3cr3t-3", "three", AUTH_CHECK | AUTH_ADMIN);
 
 	write_file("broken line with too many words\n");
-	cr_assert_eq(auth_reload(a, path, &error), KOVA_ECONFIG);
+	cr_assert_eq(auth_reload(a, &(struct auth_terms){.tokens_file = path}, &error),
+		     KOVA_ECONFIG);
 	expect(a, "s3cr3t-3", "three", AUTH_CHECK | AUTH_ADMIN);
 
 	write_file("two s3cr3t-2 check\n");
-	cr_assert_eq(auth_reload(a, path, &error), KOVA_OK);
+	cr_assert_eq(auth_reload(a, &(struct auth_terms){.tokens_file = path}, &error), KOVA_OK);
 	cr_assert_eq(two->scopes, AUTH_CHECK);
 
-	cr_assert_eq(auth_reload(a, NULL, &error), KOVA_OK);
+	cr_assert_eq(auth_reload(a, &(struct auth_terms){0}, &error), KOVA_OK);
 	cr_assert(!auth_required(a));
 	cr_assert_eq(two->scopes, 0);
 	buf_release(&error);
 	auth_free(a);
+}
+
+/* ---- Certificates ---- */
+
+static char names[4][24] = {"spiffe://acme/worker", "Worker.Example", "ops", "*.pool.example"};
+static const struct auth_certificate listed[] = {
+	{names[0], AUTH_CHECK},
+	{names[1], AUTH_CHECK | AUTH_ADMIN},
+	{names[2], AUTH_ADMIN},
+	{names[3], AUTH_CHECK},
+};
+
+static struct auth *with_certificates(size_t n)
+{
+	const struct auth_terms terms = {.certificates = listed, .n_certificates = n};
+	struct buf error = {0};
+	struct auth *a = auth_new(&terms, &error);
+
+	cr_assert_not_null(a);
+	return a;
+}
+
+/* `text` as tls_session_names() writes it, with its last NUL. */
+#define STANDS_FOR(a, text) auth_find_certificate((a), (struct slice){(text), sizeof(text)})
+
+Test(auth, certificates_by_their_names)
+{
+	struct auth *a = with_certificates(4);
+	const struct auth_token *t = STANDS_FOR(a, "uri:spiffe://acme/worker");
+
+	cr_assert(auth_required(a));
+	cr_assert_str_eq(t->name, "spiffe://acme/worker");
+	cr_assert_eq(t->scopes, AUTH_CHECK);
+	cr_assert(t->is_certificate);
+	t = STANDS_FOR(a, "dns:other.example\0dns:wORKER.eXAMPLE\0cn:x");
+	cr_assert_str_eq(t->name, "Worker.Example");
+	cr_assert_eq(t->scopes, AUTH_CHECK | AUTH_ADMIN);
+	cr_assert_not_null(STANDS_FOR(a, "cn:ops"));
+	cr_assert_not_null(STANDS_FOR(a, "dns:*.pool.example"));
+	cr_assert_eq(STANDS_FOR(a, "uri:spiffe://acme/worker\0dns:worker.example")->scopes,
+		     AUTH_CHECK);
+	cr_assert_null(auth_find(a, SLICE("ops")), "no name is a token");
+	auth_free(a);
+}
+
+Test(auth, no_other_certificate_stands_for_one)
+{
+	struct auth *a = with_certificates(4);
+
+	cr_assert_null(auth_find_certificate(a, (struct slice){0}));
+	cr_assert_null(STANDS_FOR(a, "uri:spiffe://acme/Worker"), "the case of a URI counts");
+	cr_assert_null(STANDS_FOR(a, "uri:spiffe://acme/worker2"));
+	cr_assert_null(STANDS_FOR(a, "uri:ops"), "a URI is no DNS name");
+	cr_assert_null(STANDS_FOR(a, "dns:spiffe://acme/worker"), "nor the other way round");
+	cr_assert_null(STANDS_FOR(a, "dns:a.pool.example"), "a listed name is no pattern");
+	cr_assert_null(STANDS_FOR(a, "dns:other.example\0cn:ops"), "CN beside a DNS name");
+	cr_assert_null(STANDS_FOR(a, "uri:spiffe://acme/x\0cn:ops"), "CN beside a URI");
+	cr_assert_null(STANDS_FOR(a, "email:ops"));
+	cr_assert_null(STANDS_FOR(a, "dns:"));
+	auth_free(a);
+}
+
+Test(auth, certificates_change_by_a_reload)
+{
+	struct auth *a = with_certificates(3), *other = with_certificates(0);
+	const struct auth_token *ops = STANDS_FOR(a, "cn:ops");
+	const struct auth_terms two = {.certificates = listed, .n_certificates = 2};
+	struct buf error = {0};
+
+	cr_assert(!auth_required(other));
+	cr_assert_eq(auth_follow(other, a), KOVA_OK);
+	cr_assert(auth_required(other));
+	cr_assert_not_null(STANDS_FOR(other, "cn:ops"));
+	cr_assert_eq(auth_reload(a, &two, &error), KOVA_OK);
+	cr_assert_eq(ops->scopes, 0, "who holds it sees that it is revoked");
+	cr_assert_null(STANDS_FOR(a, "cn:ops"));
+	cr_assert_not_null(STANDS_FOR(a, "dns:worker.example"));
+	cr_assert_eq(auth_follow(other, a), KOVA_OK);
+	cr_assert_null(STANDS_FOR(other, "cn:ops"));
+	buf_release(&error);
+	auth_free(a);
+	auth_free(other);
 }
