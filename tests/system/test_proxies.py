@@ -2,8 +2,10 @@
 # Mostly waits.
 import http.server
 import os
+import re
 import threading
 
+import certificates
 import harness
 
 POLICIES = [{"name": "login", "algorithm": "sliding-window", "limit": 5, "per": "1m"}]
@@ -31,8 +33,11 @@ class Proxies(harness.Case):
         Application.passed = 0
         self.application = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Application)
         threading.Thread(target=self.application.serve_forever, daemon=True).start()
-        self.agent = self.start_agent({"policies": POLICIES})
+        self.agent = self.start_agent(self.config())
         self.port = harness.free_port()
+
+    def config(self):
+        return {"policies": POLICIES}
 
     def tearDown(self):
         self.application.shutdown()
@@ -86,9 +91,42 @@ class Proxies(harness.Case):
         self.write("kova.lua", self.example("haproxy", "kova.lua"))
         config = self.write("haproxy.cfg", self.example("haproxy", "haproxy.cfg"))
         binary = "/usr/sbin/haproxy" if os.path.exists("/usr/sbin/haproxy") else "haproxy"
-        self.keep(harness.Process([binary, "-db", "-f", config], os.path.join(self.directory, "haproxy.log")))
-        harness.wait_for(lambda: not harness.unused(self.port), "haproxy")
+        haproxy = self.keep(harness.Process([binary, "-db", "-f", config], os.path.join(self.directory, "haproxy.log")))
+        harness.wait_for(lambda: not harness.unused(self.port) or not haproxy.running(), "haproxy")
+        self.assertTrue(haproxy.running(), haproxy.log())
         self.check_limit()
+
+
+class ProxiesOverTls(Proxies):
+    """With the lines for TLS that the examples have as comments; the proxy's certificate stands for its token."""
+
+    def config(self):
+        authority = certificates.Authority(self.directory, "kova-ca")
+        cert, key = authority.issue("kova", "DNS:kova.example")
+        shown = authority.issue("kova-client", "DNS:proxy.example")
+        with open(shown[0], "a", encoding="ascii") as both, open(shown[1], encoding="ascii") as file:
+            both.write(file.read())  # as HAProxy wants it
+        self.local = harness.free_port()
+        return {**super().config(), "tls": {"cert": cert, "key": key, "client_ca": authority.cert, "fronts": ["http"]},
+                "auth": {"certificates": [{"name": "proxy.example", "scopes": ["check"]}]},
+                "listen": {front: f"127.0.0.1:{harness.free_port()}" for front in ("resp", "http")}}
+
+    def start_agent(self, config, **more):
+        """Ready by what it says, as nobody here may ask it."""
+        agent = super().start_agent(config, ready=False, **more)
+        harness.wait_for(lambda: '"event":"started"' in agent.log(), "an agent that runs")
+        return agent
+
+    def example(self, *path):
+        text = super().example(*path)
+        text = re.sub(r"# (?=(proxy_ssl_\w+|proxy_set_header Authorization \"\") ?[^;\n]*;$)", "", text, flags=re.M)
+        text = re.sub(r"^# (?=frontend kova$|backend kova$|    )", "", text, flags=re.M)
+        text = re.sub("proxy_(connect|read)_timeout .*?;|TIMEOUT_MS = 500", lambda found: {  # a busy machine is no outage
+            "T": "TIMEOUT_MS = 9000"}.get(found[0][0], f"proxy_{found[1]}_timeout 9s;"), text)
+        text = text.replace("http://kova/", "https://kova/").replace("/etc/nginx/", self.directory + "/")
+        if path[-1] == "kova.lua":
+            text = text.replace("http://%s:%d" % self.agent.http_address, "http://127.0.0.1:7499")
+        return text.replace("127.0.0.1:7499", f"127.0.0.1:{self.local}")
 
 
 if __name__ == "__main__":
