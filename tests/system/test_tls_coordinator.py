@@ -101,6 +101,7 @@ class Tokens(Case):
 
     def test_they_change_by_a_reload_all_or_nothing(self):
         daemon = self.start()
+        self.assertEqual(self.get(daemon, "/metrics", TOKEN).status, 200)  # it runs, and hears signals
         self.write_tokens("ops another-token-of-ops")
         self.reload(daemon)
         self.assertEqual(self.get(daemon, "/metrics", TOKEN).status, 401)
