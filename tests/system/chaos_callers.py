@@ -10,30 +10,34 @@ from resp import Resp, RespError
 
 LIMIT, BURST = 1000, 2000
 HOLD, LEASE = 4.0, 4.0  # of a permit, of a ticket
-SLOTS, POOL_SLOTS = 3, 2
-ENDPOINTS = [f"e{i}" for i in range(6)]
+SLOTS, POOL_SLOTS = 2, 1
+ENDPOINTS = [f"e{i}" for i in range(3)]
+# All are wanted more than they give, and take seconds to be full again: so what is given twice shows.
 POLICIES = [
     {"name": "strict", "limit": LIMIT, "per": "1s", "burst": BURST, "scope": "global", "global": "strict", "lease": {}},
-    {"name": "plain", "limit": 60, "per": "1s", "burst": 120, "scope": "global", "global": "strict", "lease": "off"},
-    {"name": "span", "algorithm": "sliding-window", "limit": 60, "per": "2s", "scope": "global", "global": "strict", "lease": "off"},
-    {"name": "own", "limit": 10, "per": "1s", "burst": 10, "on_outage": "deny"},
-    {"name": "window", "algorithm": "sliding-window", "limit": 10, "per": "1s", "on_outage": "deny"},
-    {"name": "leased", "limit": 200, "per": "1s", "burst": 400, "on_outage": "deny", "lease": {}},
-    {"name": "keyed", "limit": 20, "per": "1s", "burst": 20, "on_outage": "deny"},
+    {"name": "plain", "limit": 60, "per": "1s", "burst": 240, "scope": "global", "global": "strict", "lease": "off"},
+    {"name": "span", "algorithm": "sliding-window", "limit": 120, "per": "4s", "scope": "global", "global": "strict", "lease": "off"},
+    {"name": "own", "limit": 10, "per": "1s", "burst": 40, "on_outage": "deny"},
+    {"name": "window", "algorithm": "sliding-window", "limit": 40, "per": "5s", "on_outage": "deny"},
+    {"name": "leased", "limit": 200, "per": "1s", "burst": 800, "on_outage": "deny", "lease": {}},
+    {"name": "keyed", "limit": 20, "per": "1s", "burst": 80, "on_outage": "deny"},
     {"name": "slots", "algorithm": "concurrency", "limit": SLOTS, "hold": f"{HOLD:.0f}s", "on_outage": "deny"},
-    {"name": "account", "limit": 20, "per": "1s", "burst": 20, "on_outage": "deny"},
+    {"name": "account", "limit": 4, "per": "1s", "burst": 16, "on_outage": "deny"},
 ]
-MOVING = {"name": "moving", "per": "1s", "burst": 100, "on_outage": "deny", "lease": {}}  # its limit is what is loaded again
-MOVING_MOST, KEYED_MOST = (100, 100), (20, 20)  # rate and burst, whatever is loaded or overridden
+LIMITS = {policy["name"]: policy for policy in POLICIES}
+MOVING = {"name": "moving", "per": "1s", "burst": 400, "on_outage": "deny", "lease": {}}  # its limit is what is loaded again
+MOVING_MOST = 100
 POOL = {"name": "exits", "lease": f"{LEASE:.0f}s", "permit": "account", "select": "round-robin",
         "cooldown": {"base": "200ms", "max": "1s"}, "blame": {"hold": "100ms", "min": 50},
-        "endpoints": [{"id": name, "url": f"http://192.0.2.{i + 1}:1", "slots": POOL_SLOTS} for i, name in enumerate(ENDPOINTS)]}
+        "endpoints": [{"id": name, "url": f"http://192.0.2.{i + 1}:1", "slots": POOL_SLOTS, "group": "all"}
+                      for i, name in enumerate(ENDPOINTS)]}
 PATIENCE = 10.0  # seconds: who waits longer was not answered "at once", whatever is away
 QUIET, BUSY, PEAK = 40, 1500, 5000  # of `strict`, what a region's callers ask for, a second: always some
 RATE = 60  # requests a second of an agent's callers, who ask by turns
 TURNS = ("strict", "plain", "strict", "own", "strict", "span", "strict", "leased", "strict", "window", "strict", "changing")
 STRICT_RATE = RATE * TURNS.count("strict") / len(TURNS)
-COST = {"plain": 3, "span": 2, "own": 2, "window": 2, "leased": 40, "moving": 20, "keyed": 4}
+COST = {"plain": 3, "span": 2, "own": 2, "window": 2, "leased": 60, "moving": 60, "keyed": 10}
+WORKERS = 4  # of each kind in a region
 
 Permit = collections.namedtuple("Permit", "region name sent received released")
 Ticket = collections.namedtuple("Ticket", "region ticket endpoint sent received reported")
@@ -61,7 +65,7 @@ class Book:
             self.admitted[agent, policy].append(Admission(sent, received, cost))
 
     def of(self, policy, region=None):
-        return [a for (agent, name), taken in self.admitted.items() for a in taken
+        return [a for (agent, name), taken in list(self.admitted.items()) for a in taken
                 if name == policy and region in (None, agent[0])]
 
 
@@ -201,7 +205,7 @@ def start(case, book):
     """All of them, running."""
     regions = case.wire.places[:-1]
     callers = [Callers(case, (region, n), book) for region in regions for n in range(case.agents_each)]
-    return [*callers, *(kind(case, region, n, book) for region in regions for kind in (Permits, Exits) for n in range(3))]
+    return [*callers, *(kind(case, region, n, book) for region in regions for kind in (Permits, Exits) for n in range(WORKERS))]
 
 
 def stop(people):

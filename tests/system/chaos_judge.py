@@ -62,15 +62,19 @@ class Judge:
 
     # ---- limits ----
 
-    def _bucket(self, policy, regions, rate, burst):
-        return checker.bucket_violation(self._taken(policy, regions), rate, burst)
-
     def _leased(self, policy, regions, rate, burst):
         found = (checker.bucket_violation(part, rate, burst) for part in self._between_leaps(policy, regions))
         return next(filter(None, found), None)
 
-    def _window(self, policy, regions, limit, seconds):
-        return checker.window_violation(self._taken(policy, regions), limit, seconds)
+    def _limit(self, policy, regions):
+        limit = callers.LIMITS[policy]
+        most, seconds = limit["limit"], float(limit["per"].rstrip("s"))
+        if limit.get("algorithm") == "sliding-window":
+            return checker.window_violation(self._taken(policy, regions), most, seconds)
+        burst = limit["burst"] + (steps_of(most, len(regions)) if len(regions) > 1 else 0)
+        if limit.get("lease") == {}:
+            return self._leased(policy, regions, most, burst)
+        return checker.bucket_violation(self._taken(policy, regions), most, burst)
 
     def _held(self, region, things, seconds, limit):
         """Permits and tickets: what was certainly held, until it was given back or the clock may have ended it."""
@@ -84,17 +88,12 @@ class Judge:
     def limits(self):
         """What is exceeded: {policy at region: what}."""
         every, found = self.regions, {}
-        found["strict"] = self._leased("strict", every, callers.LIMIT, callers.BURST + steps_of(callers.LIMIT, len(every)))
-        found["plain"] = self._bucket("plain", every, 60, 120 + steps_of(60, len(every)))
-        found["span"] = self._window("span", every, 60, 2.0)
+        for policy in ("strict", "plain", "span"):
+            found[policy] = self._limit(policy, every)
         for region in every:
-            here = [region]
-            found[f"own at {region}"] = self._bucket("own", here, 10, 10)
-            found[f"window at {region}"] = self._window("window", here, 10, 1.0)
-            found[f"keyed at {region}"] = self._bucket("keyed", here, *callers.KEYED_MOST)
-            found[f"account at {region}"] = self._bucket("account", here, 20, 20)
-            found[f"leased at {region}"] = self._leased("leased", here, 200, 400)
-            found[f"moving at {region}"] = self._leased("moving", here, *callers.MOVING_MOST)
+            for policy in ("own", "window", "keyed", "account", "leased"):
+                found[f"{policy} at {region}"] = self._limit(policy, [region])
+            found[f"moving at {region}"] = self._leased("moving", [region], callers.MOVING_MOST, callers.MOVING["burst"])
             permits = [(p.sent, p.received, p.released) for p in self.book.permits if p.region == region]
             found[f"slots at {region}"] = self._held(region, permits, callers.HOLD, callers.SLOTS)
             for endpoint in callers.ENDPOINTS:

@@ -23,7 +23,7 @@ from world import HUB, REGIONS
 AGENTS = 2  # in each region
 ROUND = 30.0  # seconds of faults
 QUIET_TAKES = 30.0  # about
-PAUSE = 6.0  # of a region, before its Redis is emptied: longer than all that it has given out counts
+PAUSE = 7.0  # of a region, before its Redis is emptied: longer than all that it has given out counts
 AFTER = 3.0  # in which a part that was away is given no other fault that bears on the same promise
 BROKER_STARTS = 8.0  # seconds, about
 

@@ -78,7 +78,7 @@ class Verdict(harness.Case):
         return list(self.judge.limits())
 
     def test_a_limit_of_each_kind(self):
-        for policy, most in (("own", 10), ("window", 10), ("keyed", 20), ("account", 20), ("leased", 400), ("moving", 100)):
+        for policy, most in (("own", 40), ("window", 40), ("keyed", 80), ("account", 16), ("leased", 800), ("moving", 400)):
             self.take(policy, 100, most)
             self.assertEqual(self.limits(), [])
             self.take(policy, 100.01, most // 10 + 2)
@@ -86,7 +86,7 @@ class Verdict(harness.Case):
             self.book.admitted.clear()
 
     def test_a_limit_of_all_regions(self):
-        for policy, most in (("strict", 2000), ("plain", 120), ("span", 60)):
+        for policy, most in (("strict", 2000), ("plain", 240), ("span", 120)):
             for region in REGIONS:
                 self.take(policy, 100, most // 3, (region, 1))
             self.assertEqual(self.limits(), [])
@@ -95,7 +95,7 @@ class Verdict(harness.Case):
             self.book.admitted.clear()
 
     def test_a_clock_that_is_set_explains_what_it_lets_through_and_no_more(self):
-        self.take("own", 100, 10)
+        self.take("own", 100, 40)
         self.take("own", 100.5, 10)
         self.assertEqual(self.limits(), ["own at eu"])
         for region, seconds in (("us", 1.0), ("eu", -1.0), ("eu", 0.4)):
