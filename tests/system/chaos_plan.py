@@ -11,6 +11,8 @@ of is not in it:
   docs/global.md). And for less time than after which a region lends its floor, for the promise would be forgotten as well.
 - Redis's clock leaps beneath leases (docs/leases.md, "Two clocks"): that is in it, and whoever judges leaves what is leased out
   of account around a leap (chaos_judge.py).
+- Limits change, bursts don't: what is missing beyond a lowered burst is forgotten, and there when it is raised again (docs/leases.md,
+  "When the limit changes").
 - The broker keeps its files, and a machine stays up: who is killed has written what it acknowledged.
 """
 import collections

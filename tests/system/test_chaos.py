@@ -274,7 +274,7 @@ class Chaos(world.Case):
     def override(self, fault):
         """Refused where the agent's clock is wrong, or there is nobody to compare it with."""
         agent = tuple(fault.where)
-        change = {"policy": "keyed", "key": "all", "limit": fault.value, "per": "1s", "burst": 4 * fault.value}
+        change = {"policy": "keyed", "key": "all", "limit": fault.value, "per": "1s", "burst": callers.LIMITS["keyed"]["burst"]}
         try:
             with self.wire.inside(agent[0]):
                 self.log.did("answered", status=self.agents[agent].http("PUT", "/v1/overrides", change).status)
