@@ -87,8 +87,8 @@ def kova(case, _directory, nodes, limit, per):
     agents = []
     for at in range(nodes):
         listen = {front: f"127.0.0.1:{harness.free_port()}" for front in ("resp", "http", "grpc")}
-        agents.append(case.start_agent({"node": f"agent-{at}", "listen": listen, "redis": {"mode": "standalone", "url": store.url},
-                                        "policies": [policy]}))
+        agents.append(case.start_agent({"node": f"agent-{at}", "listen": listen, "policies": [policy],
+                                        "redis": {"mode": "standalone", "url": store.url, "timeout": "50ms", "connect_timeout": "1s"}}))
     return Service(agents, [
         Front("resp", [a.resp_address[1] for a in agents], lambda key: ["KOVA.TAKE", "bench", key], first_is(1)),
         Front("http", [a.http_address[1] for a in agents], lambda key: ["GET", f"/v1/check?policy=bench&key={key}"], by_status),
@@ -125,13 +125,14 @@ def gubernator(case, directory, nodes, limit, per, behavior=0):
     """`behavior`: of its protocol, 0 what it does by default, 2 GLOBAL."""
     gossip, web, rpc = free_ports(nodes), free_ports(nodes), free_ports(nodes)
     named = ["unshare", *([] if os.geteuid() == 0 else ["--user", "--map-root-user"]), "--uts", "sh", "-c", 'hostname "$0" && exec "$1"']
-    # Nodes go by their host's name, so each needs one.
+    # Nodes know each other by their host's name and address, so each needs ones of its own.
+    gossip = [f"127.0.0.{2 + at}:{port}" for at, port in enumerate(gossip)]
     servers = [serve(case, "gubernator", [*named, f"node-{at}", os.path.join(directory, "bin", "gubernator")], [web[at], rpc[at]], {
         "GUBER_HTTP_ADDRESS": f"127.0.0.1:{web[at]}", "GUBER_GRPC_ADDRESS": f"127.0.0.1:{rpc[at]}",
         "GUBER_ADVERTISE_ADDRESS": f"127.0.0.1:{rpc[at]}", "GUBER_CACHE_SIZE": "200000", "GUBER_LOG_LEVEL": "error",
-        "GUBER_PEER_DISCOVERY_TYPE": "member-list", "GUBER_MEMBERLIST_ADDRESS": f"127.0.0.1:{gossip[at]}",
-        "GUBER_MEMBERLIST_BIND_ADDRESS": f"127.0.0.1:{gossip[at]}",
-        "GUBER_MEMBERLIST_KNOWN_NODES": ",".join(f"127.0.0.1:{port}" for port in gossip)}) for at in range(nodes)]
+        "GUBER_PEER_DISCOVERY_TYPE": "member-list", "GUBER_MEMBERLIST_ADDRESS": gossip[at],
+        "GUBER_MEMBERLIST_BIND_ADDRESS": gossip[at],
+        "GUBER_MEMBERLIST_KNOWN_NODES": ",".join(gossip)}) for at in range(nodes)]
 
     def health(port):
         return json.loads(harness.http_request(("127.0.0.1", port), "GET", "/v1/HealthCheck").body)
