@@ -137,7 +137,7 @@ static void send_services(struct grpc_task *t, reflection_response *r)
 	Grpc__Reflection__V1__ListServiceResponse list;
 	size_t n = 0;
 
-	for (; grpc_services[n] != NULL && n < SERVICES_MAX; n++) {
+	for (; n < SERVICES_MAX && grpc_services[n] != NULL; n++) {
 		grpc__reflection__v1__service_response__init(&service[n]);
 		service[n].name = (char *)(uintptr_t)grpc_services[n];
 		services[n] = &service[n];
