@@ -24,6 +24,7 @@ struct live;
 struct live_viewer;
 struct pool_service;
 struct rlqs;
+struct rls_check;
 struct tls_server;
 struct tracer;
 
@@ -44,6 +45,8 @@ struct agent {
 	struct engine *engine;
 	struct pool_service *pools;
 	struct rlqs *rlqs;
+	struct rls_check *spare_checks; /* list: of calls that are over, for those to come */
+	unsigned n_spare_checks;
 	struct usage_feed *feed;     /* NULL: there is no Kafka */
 	struct publisher *publisher; /* the owner's; NULL: there is no Kafka */
 	struct tracer *tracer;       /* of all loops; NULL: nothing is traced */

@@ -14,6 +14,7 @@
 enum {
 	TICK_MS = 1000,
 	BEGIN_MS = 20000, /* from the connection's start to its client's SETTINGS */
+	FOLD_MS = 2000,   /* nothing was heard for so long: its session is folded */
 	IDLE_MS = 60000,  /* nothing was heard for so long: PING ... */
 	PONG_MS = 20000,  /* ... whose answer must come in time */
 };
@@ -327,6 +328,8 @@ static void on_timeout(struct conn *c)
 	uint64_t now_ms = uv_now(conn_agent(c)->loop);
 
 	grpc_server_sweep(front->server, now_ms);
+	if (now_ms - c->last_active_ms >= FOLD_MS)
+		grpc_server_fold(front->server);
 	if ((!grpc_server_has_begun(front->server) && now_ms - c->opened_ms >= BEGIN_MS) ||
 	    (front->pinged_ms != 0 && now_ms - front->pinged_ms >= PONG_MS)) {
 		conn_close(c);
@@ -343,8 +346,6 @@ static void on_idle(struct conn *c)
 {
 	struct grpc_conn *front = c->front;
 
-	rls_discard(front->spare_check);
-	front->spare_check = NULL;
 	grpc_server_trim(front->server);
 }
 
@@ -354,7 +355,6 @@ static void on_closed(struct conn *c)
 
 	grpc_server_free(front->server);
 	free(front->origin);
-	rls_discard(front->spare_check);
 	free(front);
 	c->front = NULL;
 }

@@ -20,9 +20,12 @@
 #include "request.h"
 #include "rls_answer.h"
 
+enum { SPARE_MAX = 32 }; /* that a loop keeps, of 4.5 KB each */
+
 struct rls_check {
 	struct grpc_conn *front;
 	struct grpc_task *task;
+	struct rls_check *next_spare;
 	uint8_t n_pairs, n_in_progress;
 	bool asked_to_take, granted;
 	const char *wrong; /* what no verdict was there for; in `message` */
@@ -41,13 +44,15 @@ struct rls_check {
 
 /* ---- Beginning and end ---- */
 
-/* The connection keeps one for the next call. */
 static struct rls_check *check_new(struct grpc_task *t)
 {
-	struct rls_check *k = t->front->spare_check;
+	struct agent *a = task_agent(t);
+	struct rls_check *k = a->spare_checks;
 
-	t->front->spare_check = NULL;
-	if (k == NULL) {
+	if (k != NULL) {
+		a->spare_checks = k->next_spare;
+		a->n_spare_checks--;
+	} else {
 		k = malloc(sizeof *k);
 		if (k == NULL)
 			return NULL;
@@ -62,22 +67,34 @@ static struct rls_check *check_new(struct grpc_task *t)
 	return k;
 }
 
-static void check_free(struct rls_check *k)
+static void discard(struct rls_check *k)
 {
-	struct grpc_conn *front = k->front;
-
-	if (front->spare_check == NULL)
-		front->spare_check = k;
-	else
-		rls_discard(k);
+	buf_release(&k->keys);
+	free(k);
 }
 
-void rls_discard(struct rls_check *check)
+static void check_free(struct rls_check *k)
 {
-	if (check == NULL)
+	struct agent *a = conn_agent(k->front->conn);
+
+	if (a->n_spare_checks == SPARE_MAX) {
+		discard(k);
 		return;
-	buf_release(&check->keys);
-	free(check);
+	}
+	k->next_spare = a->spare_checks;
+	a->spare_checks = k;
+	a->n_spare_checks++;
+}
+
+void rls_spare_release(struct agent *a)
+{
+	struct rls_check *k;
+
+	while ((k = a->spare_checks) != NULL) {
+		a->spare_checks = k->next_spare;
+		discard(k);
+	}
+	a->n_spare_checks = 0;
 }
 
 void rls_abandon(struct rls_check *check)

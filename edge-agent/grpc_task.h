@@ -15,9 +15,8 @@ struct grpc_conn {
 	struct conn *conn;
 	struct grpc_server *server;
 	const struct auth_token
-		*certificate;          /* what that of the client stands for; NULL: nothing */
-	uint64_t pinged_ms;            /* loop time; 0: no answer is awaited */
-	struct rls_check *spare_check; /* for the next call; NULL: none */
+		*certificate; /* what that of the client stands for; NULL: nothing */
+	uint64_t pinged_ms;   /* loop time; 0: no answer is awaited */
 	/* What the headers of the call say that are being read; owned; NULL: none has said anything yet. */
 	struct trace_origin *origin;
 	/* By rlqs_now_us(): when a PING followed what a quota stream was told. */
@@ -57,8 +56,8 @@ grpc_handler rls_should_rate_limit, rlqs_stream, health_check, health_watch, hea
 void health_leave(struct grpc_task *t);
 /* Its call has ended without its answer: the client is gone, or its time is up. */
 void rls_abandon(struct rls_check *check);
-/* Frees a check of no call. NULL is nothing. */
-void rls_discard(struct rls_check *check);
+/* Frees the checks that the loop of `a` keeps for calls to come. */
+void rls_spare_release(struct agent *a);
 
 /* The stream has ended, by either side. */
 void rlqs_stream_end(struct rlqs_stream *st);

@@ -11,6 +11,7 @@
 #include "control/control.h"
 #include "engine_life.h"
 #include "event_kinds.h"
+#include "grpc_task.h"
 #include "io/log.h"
 #include "io/redis_cluster_map.h"
 #include "live.h"
@@ -295,6 +296,7 @@ static void close_pools(struct worker *w)
 	w->agent.pools = NULL;
 	rlqs_close(w->agent.rlqs);
 	w->agent.rlqs = NULL;
+	rls_spare_release(&w->agent);
 }
 
 /* What is on its way from here comes back here, and may look at the engine. */

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 
 #include "core/grpc_text.h"
+#include "io/h2_memory.h"
 
 enum {
 	PREFIX_BYTES = 5,    /* of a message: whether it is compressed, and its length */
@@ -31,7 +32,8 @@ enum {
 struct grpc_server {
 	const struct grpc_server_ops *ops;
 	void *data;
-	nghttp2_session *session;
+	struct h2_memory *memory;              /* the session's */
+	nghttp2_session *its_session;          /* by session_of() only: its memory may be folded */
 	struct grpc_server_counters *counters; /* borrowed */
 	struct grpc_call *calls;               /* list */
 	size_t partial;                        /* bytes of messages that were not handed over */
@@ -74,6 +76,12 @@ static void count(uint64_t *counter)
 		if ((s)->counters != NULL)            \
 			count(&(s)->counters->which); \
 	} while (0)
+
+static nghttp2_session *session_of(struct grpc_server *s)
+{
+	h2_memory_unfold(s->memory);
+	return s->its_session;
+}
 
 /* ---- Buffers of calls: those that are done with leave theirs to the next ---- */
 
@@ -188,13 +196,13 @@ static void respond(struct grpc_call *c)
 	nghttp2_data_provider from = {.source = {.ptr = c}, .read_callback = read_out};
 
 	if (c->responded) {
-		(void)nghttp2_session_resume_data(c->server->session, c->id);
+		(void)nghttp2_session_resume_data(session_of(c->server), c->id);
 		return;
 	}
 	c->responded = true;
-	if (nghttp2_submit_response(c->server->session, c->id, nv, sizeof nv / sizeof nv[0],
+	if (nghttp2_submit_response(session_of(c->server), c->id, nv, sizeof nv / sizeof nv[0],
 				    &from) != 0)
-		(void)nghttp2_submit_rst_stream(c->server->session, NGHTTP2_FLAG_NONE, c->id,
+		(void)nghttp2_submit_rst_stream(session_of(c->server), NGHTTP2_FLAG_NONE, c->id,
 						NGHTTP2_INTERNAL_ERROR);
 }
 
@@ -209,8 +217,8 @@ static void respond_with_trailers(struct grpc_call *c)
 	if (c->is_encoded)
 		nv[n++] = accept;
 	c->responded = true;
-	if (nghttp2_submit_response(c->server->session, c->id, nv, n, NULL) != 0)
-		(void)nghttp2_submit_rst_stream(c->server->session, NGHTTP2_FLAG_NONE, c->id,
+	if (nghttp2_submit_response(session_of(c->server), c->id, nv, n, NULL) != 0)
+		(void)nghttp2_submit_rst_stream(session_of(c->server), NGHTTP2_FLAG_NONE, c->id,
 						NGHTTP2_INTERNAL_ERROR);
 }
 
@@ -222,8 +230,8 @@ static void respond_http(struct grpc_call *c, unsigned status)
 	nghttp2_nv nv = nv_of(SLICE(":status"), (struct slice){number, sizeof number});
 
 	c->ended = c->responded = true;
-	if (nghttp2_submit_response(c->server->session, c->id, &nv, 1, NULL) != 0)
-		(void)nghttp2_submit_rst_stream(c->server->session, NGHTTP2_FLAG_NONE, c->id,
+	if (nghttp2_submit_response(session_of(c->server), c->id, &nv, 1, NULL) != 0)
+		(void)nghttp2_submit_rst_stream(session_of(c->server), NGHTTP2_FLAG_NONE, c->id,
 						NGHTTP2_INTERNAL_ERROR);
 }
 
@@ -299,7 +307,7 @@ static void disturbed(struct grpc_server *s)
 	if (--s->calm > 0)
 		return;
 	COUNT_IN(s, floods);
-	(void)nghttp2_session_terminate_session(s->session, NGHTTP2_ENHANCE_YOUR_CALM);
+	(void)nghttp2_session_terminate_session(session_of(s), NGHTTP2_ENHANCE_YOUR_CALM);
 }
 
 /* ---- Headers ---- */
@@ -550,12 +558,12 @@ void grpc_server_flush(struct grpc_server *s)
 		return;
 	s->flushing = true;
 	do {
-		while ((n = nghttp2_session_mem_send(s->session, &bytes)) > 0)
+		while ((n = nghttp2_session_mem_send(session_of(s), &bytes)) > 0)
 			buf_add(s->ops->out(s->data), bytes, (size_t)n);
 	} while (n == 0 && hand_over_waiting(s));
 	s->flushing = false;
-	if (n < 0 || (nghttp2_session_want_read(s->session) == 0 &&
-		      nghttp2_session_want_write(s->session) == 0))
+	if (n < 0 || (nghttp2_session_want_read(session_of(s)) == 0 &&
+		      nghttp2_session_want_write(session_of(s)) == 0))
 		finish(s);
 }
 
@@ -616,9 +624,12 @@ static bool make_session(struct grpc_server *s)
 {
 	nghttp2_session_callbacks *callbacks = NULL;
 	nghttp2_option *option = NULL;
-	bool made =
-		nghttp2_session_callbacks_new(&callbacks) == 0 && nghttp2_option_new(&option) == 0;
+	nghttp2_mem memory;
+	bool made;
 
+	s->memory = h2_memory_new();
+	made = s->memory != NULL && nghttp2_session_callbacks_new(&callbacks) == 0 &&
+	       nghttp2_option_new(&option) == 0;
 	if (made) {
 		nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks,
 									on_begin_headers);
@@ -628,7 +639,10 @@ static bool make_session(struct grpc_server *s)
 		nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_frame_sent);
 		nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_closed);
 		nghttp2_option_set_no_closed_streams(option, 1);
-		made = nghttp2_session_server_new2(&s->session, callbacks, s, option) == 0;
+		memory = h2_memory_functions(s->memory);
+		made = nghttp2_session_server_new3(&s->its_session, callbacks, s, option,
+						   &memory) == 0;
+		h2_memory_seal(s->memory);
 	}
 	nghttp2_session_callbacks_del(callbacks);
 	nghttp2_option_del(option);
@@ -649,10 +663,9 @@ struct grpc_server *grpc_server_new(const struct grpc_server_ops *ops, void *dat
 	s->data = data;
 	s->calm = GRPC_CALM;
 	if (!make_session(s) ||
-	    nghttp2_submit_settings(s->session, NGHTTP2_FLAG_NONE, settings,
+	    nghttp2_submit_settings(session_of(s), NGHTTP2_FLAG_NONE, settings,
 				    sizeof settings / sizeof settings[0]) != 0) {
-		nghttp2_session_del(s->session);
-		free(s);
+		grpc_server_free(s);
 		return NULL;
 	}
 	return s;
@@ -664,6 +677,12 @@ void grpc_server_trim(struct grpc_server *s)
 		buf_release(&s->spare[i]);
 }
 
+void grpc_server_fold(struct grpc_server *s)
+{
+	if (s->partial == 0 && s->queued == 0)
+		h2_memory_fold(s->memory);
+}
+
 void grpc_server_free(struct grpc_server *s)
 {
 	if (s == NULL)
@@ -671,7 +690,9 @@ void grpc_server_free(struct grpc_server *s)
 	while (s->calls != NULL)
 		call_free(s->calls);
 	grpc_server_trim(s);
-	nghttp2_session_del(s->session);
+	if (s->memory != NULL)
+		nghttp2_session_del(session_of(s));
+	h2_memory_free(s->memory);
 	free(s);
 }
 
@@ -703,7 +724,7 @@ void grpc_server_feed(struct grpc_server *s, struct slice bytes, uint64_t now_ms
 	if (s->calm_ms == 0)
 		s->calm_ms = now_ms;
 	s->feeding = true;
-	n = nghttp2_session_mem_recv(s->session, (const uint8_t *)bytes.ptr, bytes.len);
+	n = nghttp2_session_mem_recv(session_of(s), (const uint8_t *)bytes.ptr, bytes.len);
 	s->feeding = false;
 	if (n == NGHTTP2_ERR_BAD_CLIENT_MAGIC)
 		show_out(s);
@@ -743,12 +764,13 @@ void grpc_server_sweep(struct grpc_server *s, uint64_t now_ms)
 		COUNT_IN(s, late);
 		grpc_call_end(c, GRPC_DEADLINE_EXCEEDED, why);
 	}
-	grpc_server_flush(s);
+	if (!h2_memory_is_folded(s->memory)) /* a folded one has nothing to send */
+		grpc_server_flush(s);
 }
 
 void grpc_server_ping(struct grpc_server *s)
 {
-	if (nghttp2_submit_ping(s->session, NGHTTP2_FLAG_NONE, NULL) == 0)
+	if (nghttp2_submit_ping(session_of(s), NGHTTP2_FLAG_NONE, NULL) == 0)
 		s->pings++;
 	grpc_server_flush(s);
 }
@@ -763,8 +785,8 @@ void grpc_server_leave(struct grpc_server *s)
 	if (s->left || s->finished)
 		return;
 	s->left = true;
-	(void)nghttp2_submit_goaway(s->session, NGHTTP2_FLAG_NONE,
-				    nghttp2_session_get_last_proc_stream_id(s->session),
+	(void)nghttp2_submit_goaway(session_of(s), NGHTTP2_FLAG_NONE,
+				    nghttp2_session_get_last_proc_stream_id(session_of(s)),
 				    NGHTTP2_NO_ERROR, NULL, 0);
 	s->flushing = true; /* no call is freed below, whatever the front does */
 	for (struct grpc_call *c = s->calls; c != NULL; c = c->next)

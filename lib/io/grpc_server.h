@@ -81,6 +81,11 @@ void grpc_server_free(struct grpc_server *s);
 
 /* Frees what it holds for the next call, until that comes. */
 void grpc_server_trim(struct grpc_server *s);
+/*
+ * Lets an idle connection take a tenth of the memory (io/h2_memory.h) until it has something to say or to hear, which costs
+ * some 20 µs more then. Does nothing when messages or answers are on their way.
+ */
+void grpc_server_fold(struct grpc_server *s);
 
 /* Takes all of `bytes`. `now_ms` is any steady clock, here and below. */
 void grpc_server_feed(struct grpc_server *s, struct slice bytes, uint64_t now_ms);

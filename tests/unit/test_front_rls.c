@@ -113,7 +113,7 @@ static void ask(unsigned n, const char *const policy[], const char *const value[
 
 static void discard_spare(void)
 {
-	rls_discard(front.spare_check);
+	rls_spare_release(&agent);
 }
 
 TestSuite(front_rls, .fini = discard_spare);
