@@ -4,6 +4,7 @@
 
 #include "core/rfc3339.h"
 #include "io/clock.h"
+#include "io/event_json.h"
 
 void coord_events_init(struct coord_events *e)
 {

@@ -9,8 +9,6 @@
 #include "core/bytes.h"
 #include "core/hlc.h"
 
-#define EVENTS_TOPIC "kova.events.v1"
-
 enum { COORD_EVENTS_MAX = 1024 }; /* that wait; further ones are dropped */
 
 struct coord_events {

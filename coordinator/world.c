@@ -5,12 +5,13 @@
 
 #include "coord_events.h"
 #include "coord_gossip.h"
+#include "core/recent.h"
 #include "core/version.h"
 #include "io/buf_json.h"
 #include "io/clock.h"
+#include "io/event_json.h"
 #include "io/kafka_consumer.h"
 #include "io/log.h"
-#include "recent.h"
 #include "rows.h"
 #include "share.h"
 
@@ -53,16 +54,7 @@ struct world {
 
 /* ---- Topics ---- */
 
-/* No key is shown here, where no token is asked for: not of whom an override or weights are, nor what anything was or is. */
-static void hide_keys(json_t *event)
-{
-	static const char *const names[] = {"key", "prefix", "parent", "before", "after"};
-
-	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-		json_object_del(event, names[i]);
-}
-
-/* Written anew, for what a record has may be on several lines; what is no JSON is left out. */
+/* Written anew, for what a record has may be on several lines; what is no JSON is left out. No key is shown: who looks may have any token, or need none. */
 static void on_record(const struct kafka_consumed *r, void *data)
 {
 	struct source *s = data;
@@ -70,7 +62,7 @@ static void on_record(const struct kafka_consumed *r, void *data)
 		r->value.len <= RECORD_MAX ? json_loadb(r->value.ptr, r->value.len, 0, NULL) : NULL;
 	struct buf text = {0};
 
-	hide_keys(value);
+	event_json_hide_keys(value);
 	if (json_is_object(value))
 		buf_add_json(&text, value, JSON_COMPACT);
 	if (text.len > 0 && !buf_failed(&text))

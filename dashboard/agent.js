@@ -7,6 +7,7 @@ import { Chart, redrawCharts } from "./charts.js";
 import { linkTo } from "./link.js";
 import { startTheme } from "./look.js";
 import { startToken } from "./token.js";
+import { showEvents } from "./events.js";
 import { showMembers } from "./members.js";
 import { showPools } from "./pools.js";
 import { loadConfig, startConfig, editOverride } from "./config.js";
@@ -22,7 +23,7 @@ const traffic = new Chart($("traffic-chart"), $("traffic-legend"), [
 const latency = new Chart($("latency-chart"), $("latency-legend"), [
   { name: "allowed", label: "Median" },
   { name: "outage", label: "p99", dash: [8, 4] },
-], (n) => (n >= 10 ? n.toFixed(0) : n.toFixed(2)));
+], (n) => (n === 0 || n >= 10 ? n.toFixed(0) : n.toFixed(2)));
 const leases = new Chart($("lease-chart"), $("lease-legend"), [
   { name: "allowed", label: "Leases", fill: true },
   { name: "shadow", label: "Redis", dash: [8, 4] },
@@ -235,7 +236,9 @@ function onStats(stats) {
   seen = Date.now();
 }
 
-const EVENTS = { stats: onStats, top: showTop, pools: (event) => showPools(event.pools), members: showMembers };
+const EVENTS = {
+  stats: onStats, top: showTop, pools: (event) => showPools(event.pools), members: showMembers, events: showEvents,
+};
 
 /* ---- the token and the stream ---- */
 

@@ -61,6 +61,7 @@ export class Chart {
     if (place < 0) return;
     values.forEach((value, i) => {
       this.data[i + 1][place] = value;
+      if (steps === 2) this.data[i + 1][place - 1] = value; // a clock that ticks a little late: no gap
     });
     if (this.plot) this.plot.setData(this.data);
     else this.draw();

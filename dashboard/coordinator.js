@@ -7,6 +7,7 @@ import { Chart, redrawCharts } from "./charts.js";
 import { linkTo } from "./link.js";
 import { startToken } from "./token.js";
 import { startTheme } from "./look.js";
+import { idOf, newestFirst, showEvents } from "./events.js";
 import { showMembers } from "./members.js";
 
 const EVENTS_KEPT = 100;
@@ -159,30 +160,11 @@ function addPools(all) {
   ]);
 }
 
-const NAMES = {
-  outage_begun: ["bad", "Outage begun"], outage_ended: ["good", "Outage ended"],
-  breaker_opened: ["warn", "Breaker opened"], breaker_closed: ["good", "Breaker closed"],
-  clock_skew: ["warn", "Clocks differ"], config_changed: ["off", "Configuration changed"],
-  member_joined: ["good", "Member joined"], member_lost: ["bad", "Member lost"], drift: ["warn", "Drift"],
-};
-
-const SAID = new Set(["event", "at", "node", "region", "hlc"]);
-
-function more(event) {
-  return Object.entries(event).filter(([name]) => !SAID.has(name))
-    .map(([name, value]) => `${name} ${typeof value === "string" ? value : JSON.stringify(value)}`).join(", ");
-}
-
-const idOf = (event) => `${event.node} ${event.hlc} ${event.event}`;
-
 function addEvents(all) {
   const known = new Map(happened.map((event) => [idOf(event), event]));
   for (const event of all) known.set(idOf(event), event);
-  happened = [...known.values()].sort((a, b) => Date.parse(b.at) - Date.parse(a.at)).slice(0, EVENTS_KEPT);
-  rows($("event-list"), happened, idOf, (event) => {
-    const [state, text] = NAMES[event.event] || ["off", event.event.replaceAll("_", " ")];
-    return [when(event.at), { state, text }, event.node, event.region || "–", { code: more(event) }];
-  });
+  happened = newestFirst([...known.values()]).slice(0, EVENTS_KEPT);
+  showEvents(happened);
 }
 
 /* ---- the coordinator ---- */

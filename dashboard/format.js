@@ -25,6 +25,7 @@ export function ms(n) {
 }
 
 export function duration(n) {
+  if (n > 0 && n < 1000) return `${Math.round(n)} ms`;
   const s = Math.max(0, Math.round(n / 1000));
   if (s < 60) return `${s} s`;
   if (s < 3600) return `${Math.floor(s / 60)} min ${s % 60} s`;

@@ -45,7 +45,7 @@ export function list(parent, items, key, build, update) {
 }
 
 /*
- * Rows of a table's body. `cells(item)` gives an array: text, or a number's text in {num}, a state in {state, text}, two parts
+ * Rows of a table's body. `cells(item)` gives an array: text, a sentence in {prose}, or a number's text in {num}, a state in {state, text}, two parts
  * of a whole in {mix: [a, b]}, code in {code}, buttons in {actions: [[label, name]…]}. A press calls `press(name, item)`.
  */
 export function rows(table, items, key, cells, press) {
@@ -69,7 +69,10 @@ export function rows(table, items, key, cells, press) {
 
 function fill(node, cell, row, press) {
   if (typeof cell === "string") say(node, cell);
-  else if (cell.num !== undefined) {
+  else if (cell.prose !== undefined) {
+    node.className = "prose";
+    say(node, cell.prose);
+  } else if (cell.num !== undefined) {
     node.className = cell.loud ? "num loud" : cell.num === "0" || cell.num === "0%" ? "num nil" : "num";
     say(node, cell.num);
   } else if (cell.state !== undefined) {

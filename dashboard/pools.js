@@ -17,7 +17,7 @@ function build(pool) {
   const table = make("table", { id },
     make("caption", { class: "out" }, `Endpoints of ${pool.pool}`),
     make("thead", {}, make("tr", {}, ...["Endpoint", "State", "Share", "", "In flight", "Failures", "Returns in", "Cooldowns", "Tier", "Weight", "Address"]
-      .map((text, i) => make("th", { scope: "col", class: `${i >= 2 && i <= 9 ? "num" : ""}${[3, 5, 7, 8, 9, 10].includes(i) ? " lesser" : ""}` }, text)), make("th", { scope: "col" }, make("span", { class: "out" }, "Actions")))),
+      .map((text, i) => make("th", { scope: "col", class: `${i >= 2 && i <= 9 ? "num" : ""}${[3, 4, 5, 6, 7, 8, 9, 10].includes(i) ? " lesser" : ""}` }, text)), make("th", { scope: "col" }, make("span", { class: "out" }, "Actions")))),
     make("tbody"));
   return make("article", { class: "card table-card pool" },
     make("h3", {}, pool.pool, " ", make("small"), " ", make("span", { class: "pill" })),
@@ -62,7 +62,7 @@ function update(node, pool) {
   say(node.querySelector("h3 small"), `${pool.kind === "key" ? "API keys" : "proxies"}, ${pool.select}`);
   facts(node.querySelector("dl"), [
     ["Active", `${pool.active} of ${pool.endpoints.length}`, pool.active <= pool.floor ? "bad" : ""],
-    ["Cooldowns", `${count(pool.numbers.cooldowns)}, ${duration(pool.numbers.cooldown_ms)}`],
+    ["Cooldowns", `${count(pool.numbers.cooldowns)}, for ${duration(pool.numbers.cooldown_ms)}`],
     ["Fewest active", count(pool.numbers.active_min)],
     ["Escalated", percent(pool.numbers.escalation)],
     ["Good after cooldown", pool.numbers.return_ok === null ? "–" : percent(pool.numbers.return_ok)],

@@ -532,7 +532,7 @@ static void on_written(const struct control_written *list, size_t n, void *data)
 	struct agent_life *l = data;
 
 	change_log_add(l->changes, list, n);
-	live_config_changed(l->workers[0].agent.live);
+	event_config_seen(&l->workers[0].agent, list, n);
 	if (l->gossip != NULL)
 		gossip_service_written(l->gossip, list, n);
 }
@@ -558,6 +558,7 @@ static bool start_control(struct agent_life *l)
 		return false;
 	}
 	control_on_written(l->control, on_written, l);
+	control_on_write(l->control, event_config, &l->workers[0].agent);
 	return true;
 }
 
@@ -568,13 +569,13 @@ static bool start_publisher(struct agent_life *l)
 
 	if (l->conf.kafka.bootstrap == NULL)
 		return true;
-	l->publisher = publisher_new(&l->loop, &l->conf, l->conf.threads, &error);
+	l->publisher = publisher_new(&l->loop, &l->conf, &l->workers[0].agent.hlc, l->conf.threads,
+				     &error);
 	if (l->publisher == NULL) {
 		log_lines("kafka", &error);
 		return false;
 	}
 	l->workers[0].agent.publisher = l->publisher;
-	control_on_write(l->control, event_config, &l->workers[0].agent);
 	for (unsigned i = 0; i < l->conf.threads; i++)
 		l->workers[i].agent.feed = publisher_feed(l->publisher, i);
 	buf_release(&error);

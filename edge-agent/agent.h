@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <uv.h>
 
+#include "core/hlc.h"
 #include "edge_conf.h"
 #include "io/mailbox.h"
 #include "io/random_pool.h"
@@ -41,6 +42,7 @@ struct agent {
 	struct tls_server *tls;        /* a reference; for connections to come; NULL: none */
 	struct gossip_service *gossip; /* the owner's; NULL: none */
 	struct change_log *changes;    /* the owner's */
+	struct hlc hlc;                /* the owner's: stamps what it tells and publishes */
 	struct control *control;       /* of other loops than the owner: a replica */
 	struct engine *engine;
 	struct pool_service *pools;

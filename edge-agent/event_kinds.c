@@ -3,10 +3,13 @@
 #include <string.h>
 
 #include "agent.h"
+#include "change_json.h"
 #include "control/catalogue.h"
 #include "control/control.h"
+#include "control/control_item.h"
 #include "control/write_fields.h"
 #include "events.h"
+#include "live.h"
 
 /* {"local": 3, "deny": 1}: how many policies do what without their store. */
 static json_t *policy_actions(const struct agent *a)
@@ -44,4 +47,22 @@ void event_breaker(struct agent *a, const char *event, const char *policy)
 void event_config(const struct control_write *w, void *agent)
 {
 	event_publish(agent, "config_changed", write_fields(w));
+}
+
+void event_config_seen(struct agent *owner, const struct control_written *list, size_t n)
+{
+	live_config_changed(owner->live);
+	for (size_t i = n > LIVE_EVENTS_MAX ? n - LIVE_EVENTS_MAX : 0; i < n; i++) {
+		bool is_own = list[i].item == NULL ||
+			      slice_equal(list[i].item->writer, slice_of(owner->conf.node));
+		json_t *change = is_own ? NULL : change_json(&list[i]);
+
+		if (change == NULL)
+			continue;
+		json_object_set_new(change, "event", json_string("config_changed"));
+		json_object_set(change, "hlc", json_object_get(change, "version"));
+		json_object_del(change, "version");
+		live_happened(owner->live, change);
+		json_decref(change);
+	}
 }

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 
 struct agent;
 struct control_write;
+struct control_written;
 
 /*
  * outage_begun, outage_ended: `part` as the metric kova_outage has it, `shard` of it; with it goes how many policies act
@@ -15,3 +17,5 @@ void event_outage(struct agent *a, const char *part, int shard, bool up);
 void event_breaker(struct agent *a, const char *event, const char *policy);
 /* config_changed, for control_on_write(): `agent` is the owner. */
 void event_config(const struct control_write *w, void *agent);
+/* For control_on_written(): viewers hear that there is news, and of what other nodes changed, who have published it. */
+void event_config_seen(struct agent *owner, const struct control_written *list, size_t n);

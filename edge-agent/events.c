@@ -1,5 +1,5 @@
 /*
- * An event travels from its loop to the owner's as a message, is written there, and stays in a list until the producer says
+ * An event travels from its loop to the owner's as a message, is written and shown there, and stays in a list until the producer says
  * that it has arrived: one that was not accepted or did not arrive is produced again a little later.
  */
 #include "events.h"
@@ -12,7 +12,8 @@
 #include "agent.h"
 #include "core/rfc3339.h"
 #include "io/clock.h"
-#include "io/log.h"
+#include "io/event_json.h"
+#include "live.h"
 #include "publisher.h"
 
 enum { AGAIN_MS = 500, HLC_TEXT_MAX = 24 };
@@ -21,11 +22,11 @@ enum { AGAIN_MS = 500, HLC_TEXT_MAX = 24 };
 struct event_message {
 	struct message message; /* first */
 	struct agent *owner;
-	const char *event; /* a literal */
+	const char *event; /* a literal; NULL: it is numbers of a pool */
 	json_t *fields;
 	uint64_t at_ms;
-	char key[NAME_BYTES_MAX + 1]; /* of a record of POOL_TOPIC, ... */
-	char *text;                   /* ... and what it says, owned; NULL: it is an event */
+	char key[NAME_BYTES_MAX + 1]; /* of a record of POOL_TOPIC */
+	char *text;                   /* what it says, owned; NULL: not written yet */
 };
 
 struct event {
@@ -39,7 +40,6 @@ struct event {
 
 struct events {
 	struct kafka_producer *producer;
-	struct hlc *hlc;
 	const char *node, *region;
 	struct event *first, **last; /* to be produced */
 	unsigned n;                  /* with those in flight */
@@ -128,7 +128,7 @@ static struct event *event_new(const struct event_message *m, const char *text, 
 
 	if (event != NULL) {
 		*event = (struct event){.hlc = hlc,
-					.topic = m->text != NULL ? POOL_TOPIC : EVENTS_TOPIC,
+					.topic = m->event != NULL ? EVENTS_TOPIC : POOL_TOPIC,
 					.len = len};
 		memcpy(event->key, m->key, sizeof event->key);
 		memcpy(event->text, text, len);
@@ -136,31 +136,12 @@ static struct event *event_new(const struct event_message *m, const char *text, 
 	return event;
 }
 
-/* The event's object: what all have, then its own fields. NULL: out of memory. */
-static json_t *body_of(const struct events *e, const struct event_message *m, uint64_t hlc)
+/* `text`: what it says; NULL: memory was out. */
+static void take(struct events *e, const struct event_message *m, const char *text, uint64_t hlc)
 {
-	char at[RFC3339_TEXT_MAX];
-	json_t *body;
-
-	rfc3339_write((int64_t)m->at_ms, at);
-	body = json_pack("{s:s, s:s, s:s, s:s, s:I}", "event", m->event, "at", at, "node", e->node,
-			 "region", e->region, "hlc", (json_int_t)hlc);
-	if (body != NULL && m->fields != NULL && json_object_update(body, m->fields) == 0)
-		return body;
-	json_decref(body);
-	return NULL;
-}
-
-static void take(struct events *e, const struct event_message *m)
-{
-	uint64_t hlc = hlc_now(e->hlc, clock_read().wall_us / 1000);
 	bool fits = e->n < EVENTS_WAITING && !e->stopped;
-	json_t *body = fits && m->text == NULL ? body_of(e, m, hlc) : NULL;
-	char *text = body != NULL ? json_dumps(body, JSON_COMPACT) : NULL;
-	struct event *event = fits ? event_new(m, m->text != NULL ? m->text : text, hlc) : NULL;
+	struct event *event = fits ? event_new(m, text, hlc) : NULL;
 
-	free(text);
-	json_decref(body);
 	if (event == NULL) {
 		e->dropped++;
 		return;
@@ -170,12 +151,34 @@ static void take(struct events *e, const struct event_message *m)
 	produce_all(e);
 }
 
+/* The event's object: what all have, then its own fields. NULL: out of memory. */
+static json_t *body_of(const struct agent *owner, const struct event_message *m, uint64_t hlc)
+{
+	char at[RFC3339_TEXT_MAX];
+	json_t *body;
+
+	rfc3339_write((int64_t)m->at_ms, at);
+	body = json_pack("{s:s, s:s, s:s, s:s, s:I}", "event", m->event, "at", at, "node",
+			 owner->conf.node, "region", owner->conf.region, "hlc", (json_int_t)hlc);
+	if (body != NULL && m->fields != NULL && json_object_update(body, m->fields) == 0)
+		return body;
+	json_decref(body);
+	return NULL;
+}
+
 static void run(struct message *message)
 {
 	struct event_message *m = (struct event_message *)message;
+	struct agent *owner = m->owner;
+	uint64_t hlc = hlc_now(&owner->hlc, clock_read().wall_us / 1000);
+	json_t *body = m->event != NULL ? body_of(owner, m, hlc) : NULL;
 
-	if (m->owner->publisher != NULL)
-		take(publisher_events(m->owner->publisher), m);
+	if (body != NULL)
+		m->text = json_dumps(body, JSON_COMPACT);
+	if (owner->publisher != NULL)
+		take(publisher_events(owner->publisher), m, m->text, hlc);
+	live_happened(owner->live, body);
+	json_decref(body);
 	json_decref(m->fields);
 	free(m->text);
 	free(m);
@@ -187,7 +190,7 @@ static void run(struct message *message)
 static void send_off(struct agent *a, const struct event_message *parts)
 {
 	struct agent *owner = agent_owner(a);
-	struct event_message *m = a->feed != NULL ? malloc(sizeof *m) : NULL;
+	struct event_message *m = malloc(sizeof *m);
 
 	if (m == NULL) {
 		json_decref(parts->fields);
@@ -213,7 +216,8 @@ void event_publish(struct agent *a, const char *event, json_t *fields)
 
 void pool_numbers_publish(struct agent *a, const char *pool, struct slice numbers)
 {
-	struct event_message m = {.text = strndup(numbers.ptr, numbers.len)};
+	struct event_message m = {.text = a->feed != NULL ? strndup(numbers.ptr, numbers.len)
+							  : NULL};
 
 	if (m.text == NULL)
 		return;
@@ -223,14 +227,14 @@ void pool_numbers_publish(struct agent *a, const char *pool, struct slice number
 
 /* ---- Life ---- */
 
-struct events *events_new(uv_loop_t *loop, struct kafka_producer *producer, struct hlc *hlc,
-			  const char *node, const char *region)
+struct events *events_new(uv_loop_t *loop, struct kafka_producer *producer, const char *node,
+			  const char *region)
 {
 	struct events *e = calloc(1, sizeof *e);
 
 	if (e == NULL)
 		return NULL;
-	*e = (struct events){.producer = producer, .hlc = hlc, .node = node, .region = region};
+	*e = (struct events){.producer = producer, .node = node, .region = region};
 	e->last = &e->first;
 	uv_timer_init(loop, &e->timer);
 	e->timer.data = e;

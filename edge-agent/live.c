@@ -6,14 +6,17 @@
 #include <uv.h>
 
 #include "agent.h"
+#include "core/recent.h"
+#include "io/buf_json.h"
 #include "io/conn.h"
+#include "io/event_json.h"
 #include "io/http_server.h"
 #include "live_pools.h"
 #include "live_text.h"
 #include "ops.h"
 #include "tour.h"
 
-enum { POOLS_EVERY = 2, MEMBERS_EVERY = 5 }; /* rounds */
+enum { POOLS_EVERY = 2, MEMBERS_EVERY = 5 /* and events, though there are none */ }; /* rounds */
 
 struct live {
 	struct agent *owner;
@@ -24,6 +27,8 @@ struct live {
 	uint64_t rounds; /* since somebody looks */
 	bool greets;     /* somebody is new: he is told what is not told each time */
 	struct live_pools *pools;
+	struct recent happened;
+	bool has_news; /* of them */
 	atomic_uint n_viewers;
 	atomic_uint_least64_t events, skipped, cut_off, refused;
 };
@@ -100,8 +105,10 @@ static void on_gathered(struct tour *t)
 		live_text_pools(l->pools, &r->text);
 	if (l->greets || l->rounds % MEMBERS_EVERY == 0)
 		live_text_members(l->owner, &r->text);
+	if (l->has_news || l->greets || l->rounds % MEMBERS_EVERY == 0)
+		live_text_events(&l->happened, &r->text);
 	live_text_top(&r->numbers, &r->secret);
-	l->greets = false;
+	l->greets = l->has_news = false;
 	l->rounds++;
 	add(&l->events);
 	if (buf_failed(&r->text) || buf_failed(&r->secret))
@@ -201,9 +208,12 @@ struct live *live_new(struct agent *owner)
 {
 	struct live *l = calloc(1, sizeof *l);
 
-	if (l != NULL)
-		l->pools = live_pools_new(owner);
-	if (l == NULL || l->pools == NULL) {
+	if (l == NULL)
+		return NULL;
+	l->pools = live_pools_new(owner);
+	if (l->pools == NULL ||
+	    !recent_init(&l->happened, LIVE_EVENTS_MAX, LIVE_EVENTS_BYTES_MAX)) {
+		live_pools_free(l->pools);
 		free(l);
 		return NULL;
 	}
@@ -225,12 +235,28 @@ void live_free(struct live *l)
 	if (l == NULL)
 		return;
 	live_pools_free(l->pools);
+	recent_release(&l->happened);
 	free(l);
 }
 
 void live_config_changed(struct live *l)
 {
 	l->config++;
+}
+
+void live_happened(struct live *l, json_t *event)
+{
+	struct buf text = {0};
+
+	if (l == NULL || event == NULL)
+		return;
+	event_json_hide_keys(event);
+	buf_add_json(&text, event, JSON_COMPACT);
+	if (!buf_failed(&text)) {
+		recent_add(&l->happened, &text);
+		l->has_news = true;
+	}
+	buf_release(&text);
 }
 
 struct live_counters live_counters(const struct live *l)

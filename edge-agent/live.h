@@ -10,6 +10,7 @@
  */
 #pragma once
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -22,6 +23,8 @@ enum {
 	LIVE_VIEWERS_MAX = 64, /* of all loops */
 	LIVE_EVERY_MS = 1000,
 	LIVE_SKIPS_MAX = 10,
+	LIVE_EVENTS_MAX = 100, /* of events.h that are kept */
+	LIVE_EVENTS_BYTES_MAX = 32 * 1024,
 };
 
 /* Of a viewer's loop; part of his call. All zeros: not joined. */
@@ -47,6 +50,12 @@ void live_leave(struct agent *a, struct live_viewer *v);
 
 /* Policies, overrides or pools have changed: viewers are told that there is news. On the owner's loop. */
 void live_config_changed(struct live *l);
+
+/*
+ * An event of events.h (NULL is nothing) that this agent produced or saw: the last LIVE_EVENTS_MAX are shown to all viewers, without
+ * the keys that are in `event`, which is changed. On the owner's loop. `l` NULL: there is no page.
+ */
+void live_happened(struct live *l, json_t *event);
 
 struct live_counters {
 	uint64_t viewers; /* now */

@@ -231,3 +231,10 @@ void live_text_members(const struct agent *owner, struct buf *out)
 	buf_add_text(out, "\n\n");
 	json_decref(members);
 }
+
+void live_text_events(const struct recent *events, struct buf *out)
+{
+	buf_add_text(out, "event: events\ndata: ");
+	recent_write(events, 0, out);
+	buf_add_text(out, "\n\n");
+}

@@ -3,6 +3,7 @@
 
 #include "agent.h"
 #include "core/buf.h"
+#include "core/recent.h"
 #include "live_pools.h"
 #include "ops.h"
 #include "top_keys.h"
@@ -27,3 +28,5 @@ void live_text_stats(const struct live_numbers *n, const struct agent *owner, st
 void live_text_top(const struct live_numbers *n, struct buf *out);
 void live_text_pools(struct live_pools *pools, struct buf *out);
 void live_text_members(const struct agent *owner, struct buf *out);
+/* Each of `events` is JSON. */
+void live_text_events(const struct recent *events, struct buf *out);

@@ -20,7 +20,7 @@ struct publisher {
 	struct events *events;
 	struct quotas *quotas; /* NULL: there are no `regions`; as: */
 	struct grants *grants;
-	struct hlc hlc;
+	struct hlc *hlc; /* the agent's */
 	uint64_t report_ms;
 	struct agent *owner; /* NULL: not started, or stopped */
 	uv_loop_t *loop;
@@ -103,7 +103,7 @@ static bool open_quotas(struct publisher *p, uv_loop_t *loop, const struct edge_
 {
 	if (conf->regions.n == 0)
 		return true;
-	p->quotas = quotas_new(loop, p->producer, &p->hlc, conf);
+	p->quotas = quotas_new(loop, p->producer, p->hlc, conf);
 	p->grants = grants_new(loop, conf);
 	if (p->quotas == NULL || p->grants == NULL)
 		return false;
@@ -124,19 +124,20 @@ static bool open_parts(struct publisher *p, uv_loop_t *loop, const struct edge_c
 	p->producer = kafka_producer_new(loop, &conf->kafka, conf->node, &events, ret_error);
 	if (p->producer == NULL)
 		return false;
-	p->report = usage_report_new(loop, p->producer, &p->hlc, &source, loops);
-	p->events = events_new(loop, p->producer, &p->hlc, conf->node, conf->region);
+	p->report = usage_report_new(loop, p->producer, p->hlc, &source, loops);
+	p->events = events_new(loop, p->producer, conf->node, conf->region);
 	return p->report != NULL && p->events != NULL && open_quotas(p, loop, conf);
 }
 
-struct publisher *publisher_new(uv_loop_t *loop, const struct edge_conf *conf, unsigned loops,
-				struct buf *ret_error)
+struct publisher *publisher_new(uv_loop_t *loop, const struct edge_conf *conf, struct hlc *hlc,
+				unsigned loops, struct buf *ret_error)
 {
 	struct publisher *p = calloc(1, sizeof *p);
 
 	if (p == NULL)
 		return NULL;
 	p->loop = loop;
+	p->hlc = hlc;
 	p->report_ms = conf->kafka.report_ms;
 	if (open_parts(p, loop, conf, loops, ret_error))
 		return p;

@@ -7,10 +7,12 @@ import socket
 import time
 
 import harness
+import mesh
 
 POLICY = {"name": "p", "limit": 5, "per": "1h", "burst": 5}
 HOT = {"name": "q", "limit": 100, "per": "1s", "burst": 100}
 VIEWERS_MAX = 64
+EVENTS_KEPT = 100
 
 
 class Viewer:
@@ -115,6 +117,48 @@ class Stream(harness.Case):
         agent.http("PUT", "/v1/overrides", {"policy": "p", "key": "k", "banned": True})
         harness.wait_for(lambda: viewer.next("stats")["config"] > before, "news")
 
+    def test_what_happened_is_told_to_all_and_whose_keys_is_not(self):
+        """Without Kafka, too; whoever comes later gets the same."""
+        redis = self.start_redis()
+        pool = {"name": "exits", "threshold": 2, "endpoints": [{"id": "one", "url": "http://user:hunter2@127.0.0.1:9"},
+                                                               {"id": "two", "url": "http://127.0.0.1:10"}]}
+        agent = self.start_agent({"policies": [POLICY], "pools": [pool], "threads": 2,
+                                  "redis": {"mode": "standalone", "url": redis.url, "timeout": "2s"}})
+        viewer = self.watch(agent)
+        viewer.head()
+        self.assertEqual(viewer.next("events"), [])
+        agent.http("PUT", "/v1/overrides", {"policy": "p", "key": "whose", "limit": 77, "per": "1s"})
+        for _ in range(4):
+            given = agent.http("POST", "/v1/pools/exits/next", {}).json()
+            agent.http("POST", "/v1/pools/exits/report", {"ticket": given["ticket"], "outcome": "refused"})
+        redis.stop()
+
+        def kinds(of):
+            return [event["event"] for event in of.next("events")]
+
+        wanted = {"config_changed", "endpoint_cooled", "outage_begun"}
+        harness.wait_for(lambda: agent.http("POST", "/v1/take", {"policy": "p", "key": "k"}) and wanted <= set(kinds(viewer)), "all to be told")
+        late = self.watch(agent)
+        late.head()
+        events = {event["event"]: event for event in late.next("events")}
+        change = events["config_changed"]
+        self.assertEqual((change["kind"], change["name"], change["who"]), ("override", "p", "local"))
+        self.assertEqual(events["outage_begun"]["part"], "redis")
+        self.assertEqual(set(change), {"event", "at", "node", "region", "hlc", "kind", "name", "who"})
+        for secret in ("whose", "hunter2"):
+            self.assertNotIn(secret, json.dumps(events))
+
+    def test_events_are_bounded(self):
+        agent = self.start_agent({"policies": [POLICY]})
+        for limit in range(1, EVENTS_KEPT + 21):
+            agent.http("PUT", "/v1/overrides", {"policy": "p", "key": "k", "limit": limit, "per": "1s"})
+        viewer = self.watch(agent)
+        viewer.head()
+        events = viewer.next("events")
+        self.assertEqual(len(events), EVENTS_KEPT)
+        stamps = [event["hlc"] for event in events]
+        self.assertEqual(stamps, sorted(stamps), "the oldest first")
+
     def test_pools_are_shown_without_secrets(self):
         endpoint = {"id": "one", "url": "http://user:hunter2@127.0.0.1:9"}
         agent = self.start_agent({"policies": [], "pools": [{"name": "exits", "endpoints": [endpoint]}]})
@@ -195,6 +239,23 @@ class Stream(harness.Case):
         for viewer in viewers:
             while viewer.event() is not None:
                 pass
+
+
+class Seen(mesh.Case):
+    def test_what_others_change_is_told_too(self):
+        a, b = self.mesh(2)
+        viewer = Viewer(a.http_address)
+        self.addCleanup(viewer.close)
+        viewer.head()
+        self.assertEqual(mesh.put(b, "p", 10).status, 200)
+
+        def changes():
+            return [event for event in viewer.next("events") if event["event"] == "config_changed"]
+
+        harness.wait_for(lambda: [(one["node"], one["kind"], one["name"]) for one in changes()] == [("b", "policy", "p")], "the change")
+        self.assertNotIn("after", changes()[0])
+        self.assertEqual(mesh.put(a, "p", 11).status, 200)
+        harness.wait_for(lambda: [one["node"] for one in changes()] == ["b", "a"], "each once")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "recent.h"
+#include "core/recent.h"
 
 enum { KEPT = 3 };
 

@@ -54,6 +54,7 @@ await page.fill("#override-dialog [name=per]", "1s");
 await page.click("#override-dialog form button:not([type])");
 await saying("#overrides tbody tr", "1,000 per 1s");
 await saying("#changes tbody tr", "override p");
+await saying("#event-list tbody tr", "Configuration changed");
 found.allowed = (await (await fetch(`${job.url}v1/peek`, {
   method: "POST", headers, body: JSON.stringify({ policy: "p", key: job.key }) })).json()).allowed;
 await page.click("#pool-exits tbody tr:first-child button:has-text('Disable')");

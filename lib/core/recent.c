@@ -1,4 +1,4 @@
-#include "recent.h"
+#include "core/recent.h"
 
 #include <stdlib.h>
 
