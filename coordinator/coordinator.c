@@ -46,6 +46,16 @@ static void on_thread(void *data)
 
 /* ---- Ending ---- */
 
+static void close_handles(struct coordinator *c)
+{
+	http_front_close(c->http);
+	coord_gossip_close(c->share.gossip);
+	for (int i = 0; i < SIGNALS; i++)
+		uv_close((uv_handle_t *)&c->signals[i], NULL);
+	uv_close((uv_handle_t *)&c->log_timer, NULL);
+	mailbox_close(&c->share.box, NULL, NULL);
+}
+
 static void on_ended(struct message *m)
 {
 	struct coordinator *c =
@@ -54,12 +64,7 @@ static void on_ended(struct message *m)
 	uv_thread_join(&c->thread);
 	drift_watch_stop(c->share.drift);
 	c->share.drift = NULL;
-	http_front_close(c->http);
-	coord_gossip_close(c->share.gossip);
-	for (int i = 0; i < SIGNALS; i++)
-		uv_close((uv_handle_t *)&c->signals[i], NULL);
-	uv_close((uv_handle_t *)&c->log_timer, NULL);
-	mailbox_close(&c->share.box, NULL, NULL);
+	close_handles(c);
 }
 
 /* ---- Reloading ---- */
@@ -220,6 +225,14 @@ static kova_status start(struct coordinator *c)
 	struct buf error = {0};
 	kova_status status = KOVA_OK;
 
+	uv_timer_init(&c->loop, &c->log_timer);
+	uv_timer_start(&c->log_timer, on_log_timer, LOG_FLUSH_MS, LOG_FLUSH_MS);
+	/* Before anybody can know that it runs: until then SIGHUP ends it. */
+	for (int i = 0; i < SIGNALS; i++) {
+		uv_signal_init(&c->loop, &c->signals[i]);
+		c->signals[i].data = c;
+		uv_signal_start(&c->signals[i], on_signal, numbers[i]);
+	}
 	if (c->conf->http != NULL) {
 		c->http = http_front_open(&c->loop, c->conf, &c->share, &error);
 		if (c->http == NULL) {
@@ -237,19 +250,9 @@ static kova_status start(struct coordinator *c)
 		status = cannot_start("there can be no thread", "out of memory");
 	if (status != KOVA_OK) {
 		drift_watch_stop(c->share.drift);
-		http_front_close(c->http);
-		coord_gossip_close(c->share.gossip);
-		mailbox_close(&c->share.box, NULL, NULL);
-		return status;
+		close_handles(c);
 	}
-	uv_timer_init(&c->loop, &c->log_timer);
-	uv_timer_start(&c->log_timer, on_log_timer, LOG_FLUSH_MS, LOG_FLUSH_MS);
-	for (int i = 0; i < SIGNALS; i++) {
-		uv_signal_init(&c->loop, &c->signals[i]);
-		c->signals[i].data = c;
-		uv_signal_start(&c->signals[i], on_signal, numbers[i]);
-	}
-	return KOVA_OK;
+	return status;
 }
 
 static kova_status run(struct coordinator *c)

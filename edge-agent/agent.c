@@ -569,8 +569,7 @@ static bool start_publisher(struct agent_life *l)
 
 	if (l->conf.kafka.bootstrap == NULL)
 		return true;
-	l->publisher = publisher_new(&l->loop, &l->conf, &l->workers[0].agent.hlc, l->conf.threads,
-				     &error);
+	l->publisher = publisher_new(&l->loop, &l->conf, &l->workers[0].agent.hlc, &error);
 	if (l->publisher == NULL) {
 		log_lines("kafka", &error);
 		return false;

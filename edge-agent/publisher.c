@@ -112,7 +112,7 @@ static bool open_quotas(struct publisher *p, uv_loop_t *loop, const struct edge_
 }
 
 static bool open_parts(struct publisher *p, uv_loop_t *loop, const struct edge_conf *conf,
-		       unsigned loops, struct buf *ret_error)
+		       struct buf *ret_error)
 {
 	const struct kafka_producer_events events = {on_fate, on_up, p};
 	struct usage_source source = {.region = conf->region, .agent = conf->node};
@@ -124,13 +124,13 @@ static bool open_parts(struct publisher *p, uv_loop_t *loop, const struct edge_c
 	p->producer = kafka_producer_new(loop, &conf->kafka, conf->node, &events, ret_error);
 	if (p->producer == NULL)
 		return false;
-	p->report = usage_report_new(loop, p->producer, p->hlc, &source, loops);
+	p->report = usage_report_new(loop, p->producer, p->hlc, &source, conf->threads);
 	p->events = events_new(loop, p->producer, conf->node, conf->region);
 	return p->report != NULL && p->events != NULL && open_quotas(p, loop, conf);
 }
 
 struct publisher *publisher_new(uv_loop_t *loop, const struct edge_conf *conf, struct hlc *hlc,
-				unsigned loops, struct buf *ret_error)
+				struct buf *ret_error)
 {
 	struct publisher *p = calloc(1, sizeof *p);
 
@@ -139,7 +139,7 @@ struct publisher *publisher_new(uv_loop_t *loop, const struct edge_conf *conf, s
 	p->loop = loop;
 	p->hlc = hlc;
 	p->report_ms = conf->kafka.report_ms;
-	if (open_parts(p, loop, conf, loops, ret_error))
+	if (open_parts(p, loop, conf, ret_error))
 		return p;
 	quotas_free(p->quotas);
 	grants_free(p->grants);

@@ -26,11 +26,11 @@ struct publisher_counters {
 };
 
 /*
- * `conf` (borrowed) has a Kafka; its state directory is there. `hlc` (borrowed): the agent's. `loops`: the agent's. NULL: it can't be made; *ret_error says why,
- * without secrets.
+ * `conf` (borrowed) has a Kafka; its state directory is there. `hlc` (borrowed): the agent's. NULL: it can't be made; *ret_error
+ * says why, without secrets.
  */
 struct publisher *publisher_new(uv_loop_t *loop, const struct edge_conf *conf, struct hlc *hlc,
-				unsigned loops, struct buf *ret_error);
+				struct buf *ret_error);
 /* What loop `i` counts into; borrowed. */
 struct usage_feed *publisher_feed(struct publisher *p, unsigned i);
 struct events *publisher_events(struct publisher *p);

@@ -8,25 +8,16 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path[:0] = [os.path.join(ROOT, "tests", "system"), os.path.join(ROOT, "bench", "compared")]
 import caller  # noqa: E402  (its directory is known only now)
 import harness  # noqa: E402
-import test_grpc_wire as grpc  # noqa: E402
 
 KEY = "key:{key}"  # bench/load.c puts a random number in
-
-
-def number(field, value):
-    """A field of protobuf with a number."""
-    text = bytes((field << 3,))
-    while value >= 128:
-        text, value = text + bytes((value % 128 + 128,)), value // 128
-    return text + bytes((value,))
 
 
 class Front:
     """One way to ask: its protocol, the nodes' ports, and how a decision on `key` is asked for and read."""
 
-    def __init__(self, front, ports, words=None, verdict=None, path=None, body=None):
-        """`words(key)`: those of bench/load.c; `verdict(reply)`: of what caller.py has read; gRPC: `path` and `body(key)`."""
-        self.front, self.ports, self.words, self.path, self.body, self.read = front, ports, words, path, body, verdict
+    def __init__(self, front, ports, words=None, verdict=None):
+        """`words(key)`: those of bench/load.c; `verdict(reply)`: of what caller.py has read."""
+        self.front, self.ports, self.words, self.read = front, ports, words, verdict
         self.key = "hot"
 
     def bytes_of(self, _number):
@@ -83,16 +74,15 @@ def free_ports(count):
 
 def kova(case, _directory, nodes, limit, per):
     store = case.start_redis()
-    policy = {"name": "bench", "limit": limit, "per": f"{per}s", "burst": limit, "envoy": {"domain": "edge", "descriptors": ["ip"]}}
+    policy = {"name": "bench", "limit": limit, "per": f"{per}s", "burst": limit}
     agents = []
     for at in range(nodes):
-        listen = {front: f"127.0.0.1:{harness.free_port()}" for front in ("resp", "http", "grpc")}
+        listen = {front: f"127.0.0.1:{harness.free_port()}" for front in ("resp", "http")}
         agents.append(case.start_agent({"node": f"agent-{at}", "listen": listen, "policies": [policy],
                                         "redis": {"mode": "standalone", "url": store.url, "timeout": "50ms", "connect_timeout": "1s"}}))
     return Service(agents, [
         Front("resp", [a.resp_address[1] for a in agents], lambda key: ["KOVA.TAKE", "bench", key], first_is(1)),
-        Front("http", [a.http_address[1] for a in agents], lambda key: ["GET", f"/v1/check?policy=bench&key={key}"], by_status),
-        Front("grpc", [a.grpc_address[1] for a in agents], path=grpc.PATH, body=grpc.request)], store)
+        Front("http", [a.http_address[1] for a in agents], lambda key: ["GET", f"/v1/check?policy=bench&key={key}"], by_status)], store)
 
 
 def redis_cell(case, directory, _nodes, limit, per):
@@ -109,16 +99,12 @@ def throttlecrab(case, directory, _nodes, limit, per):
                    + [word for front, port in zip(("redis", "http", "grpc"), ports)
                       for word in (f"--{front}", f"--{front}-host", "127.0.0.1", f"--{front}-port", str(port))], ports)
 
-    def body(key):
-        return grpc.delimited(1, key.encode()) + number(2, limit) + number(3, limit) + number(4, per) + number(5, 1)
-
     def allowed(reply):
         return json.loads(reply[1])["allowed"] if reply[0] == 200 else None
 
     return Service([server], [
         Front("resp", ports[:1], lambda key: ["THROTTLE", key, *words], first_is(1)),
-        Front("http", ports[1:2], lambda key: ["POST", "/throttle", json.dumps({"key": key, **rate})], allowed),
-        Front("grpc", ports[2:], path="/throttlecrab.RateLimiter/Throttle", body=body)])
+        Front("http", ports[1:2], lambda key: ["POST", "/throttle", json.dumps({"key": key, **rate})], allowed)])
 
 
 def gubernator(case, directory, nodes, limit, per, behavior=0):
@@ -139,10 +125,6 @@ def gubernator(case, directory, nodes, limit, per, behavior=0):
 
     harness.wait_for(lambda: all(int(health(port).get("peer_count", 0)) == nodes for port in web), "gubernator's nodes", 60)
 
-    def body(key):
-        return grpc.delimited(1, grpc.delimited(1, b"bench") + grpc.delimited(2, key.encode()) + number(3, 1) + number(4, limit)
-                              + number(5, 1000 * per) + number(7, behavior))
-
     def words(key):
         return ["POST", "/v1/GetRateLimits", json.dumps({"requests": [{
             "name": "bench", "unique_key": key, "hits": 1, "limit": limit, "duration": 1000 * per, "behavior": behavior}]})]
@@ -157,8 +139,7 @@ def gubernator(case, directory, nodes, limit, per, behavior=0):
         said = answer["responses"][0].get("metadata", {}).get("owner", f"127.0.0.1:{rpc[0]}")  # a node does not name itself
         return rpc.index(int(said.rpartition(":")[2]))
 
-    return Service(servers, [Front("http", web, words, read), Front("grpc", rpc, path="/pb.gubernator.V1/GetRateLimits", body=body)],
-                   owner=owner)
+    return Service(servers, [Front("http", web, words, read)], owner=owner)
 
 
 def gubernator_global(*arguments):
@@ -184,7 +165,7 @@ def ratelimit(case, directory, nodes, limit, per):
     def words(key):
         return ["POST", "/json", json.dumps({"domain": "edge", "descriptors": [{"entries": [{"key": "ip", "value": key}]}]})]
 
-    return Service(servers, [Front("http", web, words, by_status), Front("grpc", rpc, path=grpc.PATH, body=grpc.request)], store)
+    return Service(servers, [Front("http", web, words, by_status)], store)
 
 
 # name: how it starts, what of bench/peers it needs, by which name bench/peers builds it
