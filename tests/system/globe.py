@@ -130,7 +130,7 @@ class Case(kafka.Case):
             self.redis[region] = self.start_redis()
         return {"node": f"{region}-{node}", "region": region, "regions": {name: {"floor": floor} for name, floor
                                                                           in self.FLOORS.items()},
-                "redis": {"mode": "standalone", "url": self.redis[region].url, "timeout": "1s"}, "policies": policies,
+                "redis": {"mode": "standalone", "url": self.redis[region].url}, "policies": policies,
                 "kafka": {"bootstrap": self.broker.bootstrap, "report": self.REPORT}, **more}
 
     def start(self, region, policies, node="1", **more):

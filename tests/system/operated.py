@@ -2,11 +2,11 @@
 import contextlib
 import itertools
 import threading
-from concurrent import futures
 
 import coordinator
 import harness
 import kafka
+import load
 import mesh
 import usage_topic
 
@@ -84,10 +84,9 @@ class Case(harness.Case):
                 for agent in self.agents.values():
                     self.use(agent)
 
-        with futures.ThreadPoolExecutor() as beside:
-            user = beside.submit(use)
-            try:
-                yield
-            finally:
-                ended.set()
-            user.result()
+        user = load.Background(use)
+        try:
+            yield
+        finally:
+            ended.set()
+        user.result()

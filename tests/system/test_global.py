@@ -3,7 +3,6 @@
 import json
 import signal
 import time
-from concurrent import futures
 
 import checker
 import globe
@@ -94,8 +93,8 @@ class Regions(globe.Case):
         self.assertEqual((report.whole, report.seq, report.live, report.floor), (1000, 0, False, 100001))
         self.assertGreaterEqual(report.demand, report.used)
         self.assertGreater(report.window, 0)
-        with load.Swarm([agent.resp_address], 4) as swarm, futures.ThreadPoolExecutor() as beside:
-            asked = beside.submit(swarm.run, 4.0, ("KOVA.TAKE", self.rate, self.root), rate=400)
+        with load.Swarm([agent.resp_address], 4) as swarm:
+            asked = load.Background(swarm.run, 4.0, ("KOVA.TAKE", self.rate, self.root), rate=400)
             report = coordinator.report("eu", self.rate, self.key, lambda r: r.demand > 200)
             asked = len(asked.result()) / 4.0
         self.assertLess(report.demand, asked * 2)
