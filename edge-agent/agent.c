@@ -558,7 +558,6 @@ static bool start_control(struct agent_life *l)
 		return false;
 	}
 	control_on_written(l->control, on_written, l);
-	control_on_write(l->control, event_config, &l->workers[0].agent);
 	return true;
 }
 
@@ -575,6 +574,7 @@ static bool start_publisher(struct agent_life *l)
 		return false;
 	}
 	l->workers[0].agent.publisher = l->publisher;
+	control_on_write(l->control, event_config, &l->workers[0].agent);
 	for (unsigned i = 0; i < l->conf.threads; i++)
 		l->workers[i].agent.feed = publisher_feed(l->publisher, i);
 	buf_release(&error);

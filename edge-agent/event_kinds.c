@@ -55,13 +55,16 @@ void event_config_seen(struct agent *owner, const struct control_written *list, 
 	for (size_t i = n > LIVE_EVENTS_MAX ? n - LIVE_EVENTS_MAX : 0; i < n; i++) {
 		bool is_own = list[i].item == NULL ||
 			      slice_equal(list[i].item->writer, slice_of(owner->conf.node));
-		json_t *change = is_own ? NULL : change_json(&list[i]);
+		bool is_told = is_own && owner->publisher != NULL;
+		json_t *change = is_told ? NULL : change_json(&list[i]);
 
 		if (change == NULL)
 			continue;
 		json_object_set_new(change, "event", json_string("config_changed"));
 		json_object_set(change, "hlc", json_object_get(change, "version"));
 		json_object_del(change, "version");
+		if (is_own)
+			json_object_set_new(change, "region", json_string(owner->conf.region));
 		live_happened(owner->live, change);
 		json_decref(change);
 	}

@@ -13,6 +13,7 @@ import sys
 
 import yaml
 
+import certificates
 import harness
 import operated
 import promql
@@ -170,6 +171,12 @@ class Files(harness.Case):
 
 class Running(operated.Case):
     report = "10m"  # what is counted since the last report stays for the whole test
+
+    def config(self, region):
+        """With a certificate, at the front that nothing here uses."""
+        cert, key = certificates.Authority(self.directory).issue(region)
+        listen = {front: f"127.0.0.1:{harness.free_port()}" for front in ("resp", "http", "grpc")}
+        return {**super().config(region), "listen": listen, "tls": {"cert": cert, "key": key, "fronts": ["grpc"]}}
 
     def exposed(self):
         """Of agents and of coordinators: the labels of each metric's samples."""

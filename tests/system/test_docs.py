@@ -123,6 +123,8 @@ class Docs(harness.Case):
             made = certificates.Authority(self.directory).issue("agent")
             for option, path in zip(("cert", "key"), made):
                 os.replace(path, os.path.join(self.directory, config["tls"][option]))
+            if "client_ca" in config["tls"]:
+                os.replace(os.path.join(self.directory, "ca.pem"), os.path.join(self.directory, config["tls"]["client_ca"]))
         for where in (config.get("redis") or {}, config.get("auth") or {}, config.get("gossip") or {}):
             for option in where.keys() & {"ca", "cert", "key", "password_file", "tokens_file", "secret_file"}:
                 with open(os.path.join(self.directory, where[option]), "w", encoding="utf-8") as file:
