@@ -20,7 +20,8 @@
 #include "request.h"
 #include "rls_answer.h"
 
-enum { SPARE_MAX = 32 }; /* that a loop keeps, of 4.5 KB each */
+/* Checks that a loop keeps, of 4.5 KB each, and bytes of keys that each of these keeps. */
+enum { SPARE_MAX = 32, SPARE_KEYS_MAX = 4096 };
 
 struct rls_check {
 	struct grpc_conn *front;
@@ -81,6 +82,8 @@ static void check_free(struct rls_check *k)
 		discard(k);
 		return;
 	}
+	if (k->keys.cap > SPARE_KEYS_MAX)
+		buf_release(&k->keys);
 	k->next_spare = a->spare_checks;
 	a->spare_checks = k;
 	a->n_spare_checks++;

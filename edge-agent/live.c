@@ -16,7 +16,8 @@
 #include "ops.h"
 #include "tour.h"
 
-enum { POOLS_EVERY = 2, MEMBERS_EVERY = 5 /* and events, though there are none */ }; /* rounds */
+/* Rounds. Events are told again, for whoever could not take them when they were news. */
+enum { POOLS_EVERY = 2, AGAIN_EVERY = 5 };
 
 struct live {
 	struct agent *owner;
@@ -103,9 +104,9 @@ static void on_gathered(struct tour *t)
 	live_text_stats(&r->numbers, l->owner, &r->text);
 	if (live_pools_have_news(l->pools) || (l->greets && live_pools_are_known(l->pools)))
 		live_text_pools(l->pools, &r->text);
-	if (l->greets || l->rounds % MEMBERS_EVERY == 0)
+	if (l->greets || l->rounds % AGAIN_EVERY == 0)
 		live_text_members(l->owner, &r->text);
-	if (l->has_news || l->greets || l->rounds % MEMBERS_EVERY == 0)
+	if (l->has_news || l->greets || l->rounds % AGAIN_EVERY == 0)
 		live_text_events(&l->happened, &r->text);
 	live_text_top(&r->numbers, &r->secret);
 	l->greets = l->has_news = false;

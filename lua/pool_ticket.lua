@@ -83,7 +83,7 @@ end
 -- The serial that a ticket claims to have, or nil.
 local function serial_of(ticket)
   local seq = #ticket <= 80 and match(ticket, '^(%x+)%.')
-  return seq and tonumber(seq, 16)
+  return seq and #seq <= 13 and tonumber(seq, 16) or nil -- 52 bits: a number holds it exactly
 end
 
 -- Whether this pool issued it and has not forgotten it. `r`: the entry of its serial; it has the ticket, but for an older one.

@@ -1,4 +1,4 @@
-/* The last texts of many, bounded in number and in bytes: a ring that forgets the oldest. */
+/* The last texts of many, bounded in number and in bytes: a ring that forgets the oldest. The last one stays, however long it is. */
 #pragma once
 
 #include <stddef.h>

@@ -5,7 +5,7 @@
 
 enum { BUFFER_KEPT_BYTES = 4096 };
 
-/* ---- Buffers of calls: those that are done with leave theirs to the next ---- */
+/* ---- Buffers ---- */
 
 void grpc_buffer_take(struct grpc_server *s, struct buf *b)
 {
@@ -144,7 +144,6 @@ static void respond_with_trailers(struct grpc_call *c)
 						NGHTTP2_INTERNAL_ERROR);
 }
 
-/* It is no gRPC: an answer of HTTP. */
 void grpc_call_refuse(struct grpc_call *c, unsigned status)
 {
 	char number[3] = {(char)('0' + status / 100), (char)('0' + status / 10 % 10),

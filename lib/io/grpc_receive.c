@@ -232,7 +232,6 @@ void grpc_call_half_close(struct grpc_call *c)
 		hand_over_only(c);
 }
 
-/* Messages that have waited for answers to be fetched. False: there are none that may be handed over. */
 bool grpc_hand_over_waiting(struct grpc_server *s)
 {
 	bool found = false;
