@@ -128,7 +128,7 @@ class Replicas(Durable):
         self.replica.send_signal(signal.SIGSTOP)
 
     def test_a_replica_that_is_there(self):
-        agent = self.agent(self.primary, POLICIES)
+        agent = self.agent(self.primary, POLICIES, **harness.PATIENT)
         with agent.resp() as resp:
             for left in range(9, -1, -1):
                 self.assertEqual(resp.call("KOVA.TAKE", "safe", "k")[:3] + ["ok"], [1, left, 10, "ok"])
@@ -143,7 +143,7 @@ class Replicas(Durable):
         return 0
 
     def test_many_at_once(self):
-        agent = self.agent(self.primary, [policy("many", "replica:1", limit=5000, burst=5000)])
+        agent = self.agent(self.primary, [policy("many", "replica:1", limit=5000, burst=5000)], **harness.PATIENT)
         with agent.resp() as resp:
             replies = resp.pipeline([("KOVA.TAKE", "many", f"{n % 7}") for n in range(3000)])
         self.assertEqual({reply[5] for reply in replies}, {"ok"})
