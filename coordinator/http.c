@@ -572,7 +572,9 @@ kova_status http_front_reload(struct http_front *f, const struct coord_conf *con
 	const struct auth_terms terms = auth_section_terms(&conf->auth);
 	struct tls_server *tls = NULL;
 
-	if (!tls_use_open(&conf->tls, f->tickets, &tls, ret_errors))
+	if (!auth_section_suits(&conf->auth, conf->insecure, listener_address(f->listener),
+				ret_errors) ||
+	    !tls_use_open(&conf->tls, f->tickets, &tls, ret_errors))
 		return KOVA_ECONFIG;
 	if (auth_reload(f->auth, &terms, ret_errors) != KOVA_OK) {
 		tls_server_unref(tls);

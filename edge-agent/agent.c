@@ -21,6 +21,7 @@
 #include "control/control.h"
 #include "control/control_state.h"
 #include "control/policy_stats.h"
+#include "edge_restart.h"
 #include "event_kinds.h"
 #include "front_grpc.h"
 #include "front_http.h"
@@ -199,41 +200,6 @@ static void stop(struct agent_life *l)
 
 /* ---- Reload ---- */
 
-static void warn_if_changed(const char *option, const char *was, const char *is)
-{
-	if ((was == NULL) != (is == NULL) || (was != NULL && strcmp(was, is) != 0))
-		log_event(LOG_WARN, "reload_needs_restart",
-			  "this option takes effect with the next start",
-			  LOG_TEXT_FIELD("option", option));
-}
-
-static void warn_of_restart(const struct edge_conf *was, const struct edge_conf *is)
-{
-	warn_if_changed("node", was->node, is->node);
-	warn_if_changed("region", was->region, is->region);
-	warn_if_changed("listen.resp", was->listen_resp, is->listen_resp);
-	warn_if_changed("listen.http", was->listen_http, is->listen_http);
-	warn_if_changed("listen.grpc", was->listen_grpc, is->listen_grpc);
-	warn_if_changed("listen.unix", was->listen_unix, is->listen_unix);
-	warn_if_changed("gossip.listen", was->gossip.listen, is->gossip.listen);
-	warn_if_changed("gossip.advertise", was->gossip.advertise, is->gossip.advertise);
-	warn_if_changed("state_dir", was->state_dir, is->state_dir);
-	warn_if_changed("redis.url", was->redis.url, is->redis.url);
-	warn_if_changed("redis.master", was->redis.master, is->redis.master);
-	if (was->redis.max_skew_ms != is->redis.max_skew_ms)
-		warn_if_changed("clock.max_skew", NULL, "");
-	warn_if_changed("kafka.bootstrap", was->kafka.bootstrap, is->kafka.bootstrap);
-	if (was->kafka.report_ms != is->kafka.report_ms)
-		warn_if_changed("kafka.report", NULL, "");
-	if (was->threads != is->threads)
-		warn_if_changed("threads", NULL, "");
-	warn_if_changed("tracing.endpoint", was->tracing.endpoint, is->tracing.endpoint);
-	if (was->tracing.sample != is->tracing.sample)
-		warn_if_changed("tracing.sample", NULL, "");
-	if (was->tls.fronts != is->tls.fronts)
-		warn_if_changed("tls.fronts", NULL, "");
-}
-
 static void use_tls(struct agent_life *l, struct tls_server *tls)
 {
 	tls_use(&l->workers[0].agent.tls, tls);
@@ -355,6 +321,17 @@ static kova_status homes_check(struct agent_life *l, const struct edge_conf *con
 	return KOVA_ECONFIG;
 }
 
+/* What listens stays as it is, whatever the file says now. */
+static kova_status listeners_check(struct agent_life *l, const struct edge_conf *conf)
+{
+	for (int i = 0; i < LISTENERS; i++)
+		if (l->listeners[i] != NULL &&
+		    !auth_section_suits(&conf->auth, conf->insecure,
+					listener_address(l->listeners[i]), &l->reload.errors))
+			return KOVA_ECONFIG;
+	return KOVA_OK;
+}
+
 static void on_read_again(uv_work_t *work, int cancelled)
 {
 	struct agent_life *l = work->data;
@@ -362,6 +339,8 @@ static void on_read_again(uv_work_t *work, int cancelled)
 
 	if (l->reload.status == KOVA_OK)
 		l->reload.status = homes_check(l, conf);
+	if (l->reload.status == KOVA_OK && l->step == AGENT_RUNNING)
+		l->reload.status = listeners_check(l, conf);
 	if (cancelled != 0 || l->reload.status != KOVA_OK || l->step != AGENT_RUNNING) {
 		log_lines("reload_failed", &l->reload.errors);
 		log_event(LOG_ERROR, "reload_failed", "nothing was changed");
@@ -376,7 +355,7 @@ static void on_read_again(uv_work_t *work, int cancelled)
 			 gossip_reload(l, conf);
 
 	if (tokens_ok) {
-		warn_of_restart(&l->conf, conf);
+		edge_restart_warn(&l->conf, conf);
 		if (tls != NULL)
 			use_tls(l, tls);
 		l->reload.was = control_snapshot(l->control);

@@ -189,6 +189,19 @@ struct auth_terms auth_section_terms(const struct auth_section *conf)
 				   .n_certificates = conf->n_certificates};
 }
 
+bool auth_section_suits(const struct auth_section *conf, bool insecure, const char *address,
+			struct buf *ret_error)
+{
+	if (insecure || conf->tokens_file != NULL || conf->n_certificates > 0 ||
+	    listener_address_is_local(address))
+		return true;
+	buf_printf(ret_error,
+		   "%s is beyond loopback and stays open until the next start: without `auth` with "
+		   "a `tokens_file` or `certificates`, or `\"insecure\": true`, start again\n",
+		   address);
+	return false;
+}
+
 void auth_section_release(struct auth_section *conf)
 {
 	for (size_t i = 0; i < conf->n_certificates; i++)

@@ -34,4 +34,10 @@ void auth_section_check_address(struct conf_reader *r, const struct conf_path *o
 /* The files are tried out; what is wrong with them is an error of the configuration. `asks`: clients are asked for certificates. */
 void auth_section_fill(struct conf_copier *c, const struct auth_fields *f, bool asks,
 		       struct auth_section *ret_conf);
+/*
+ * Whether a reload may bring `conf` into force where clients are heard at `address` since the start, whatever the file says now: as
+ * auth_section_check_address(). One line with its end in ret_error if not.
+ */
+bool auth_section_suits(const struct auth_section *conf, bool insecure, const char *address,
+			struct buf *ret_error);
 void auth_section_release(struct auth_section *conf);

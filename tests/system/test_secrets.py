@@ -72,6 +72,19 @@ class Secrets(harness.Case):
         self.assertEqual(answer.status, 401)
         self.nowhere(agent, str(caught.exception), answer.body.decode())
 
+    def test_a_reload_opens_nothing(self):
+        config = self.config(self.start_redis().url)
+        listen = {"resp": f"0.0.0.0:{harness.free_port()}", "http": f"127.0.0.1:{harness.free_port()}"}
+        agent = self.start_agent({**config, "listen": listen})
+        tokens = config.pop("auth")
+        agent.reload({**agent.config, "listen": {**listen, "resp": f"127.0.0.1:{harness.free_port()}"}, "auth": {}})
+        harness.wait_for(lambda: '"event":"reload' in agent.log(), "the file read again")
+        self.assertIn(f"{listen['resp']} is beyond loopback and stays open until the next start", agent.log())
+        with self.assertRaisesRegex(harness.RespError, "^NOAUTH"):
+            agent.call("KOVA.TAKE", "p", "k")
+        agent.reload({**agent.config, "auth": tokens})
+        harness.wait_for(lambda: '"event":"reloaded"' in agent.log(), "a good file in force")
+
     def test_check_config_does_not_print_them(self):
         result = self.run_agent("--check-config", config={
             "redis": {"mode": "standalone", "url": f"redis://:{PASSWORD}@127.0.0.1:notaport"}})

@@ -125,6 +125,20 @@ class Tokens(Case):
         daemon = self.start({"node": "c", "kafka": {"bootstrap": "127.0.0.1:9"}, "http": address, "auth": {"tokens_file": self.tokens}})
         harness.wait_for(lambda: "plain_text" in daemon.log(), "a warning of tokens in the clear")
 
+    def test_a_reload_opens_nothing(self):
+        port = harness.free_port()
+        config = {"node": "c", "kafka": {"bootstrap": "127.0.0.1:9"}, "http": f"0.0.0.0:{port}", "auth": {"tokens_file": self.tokens}}
+        daemon = self.keep(coordinator.Coordinator(self.directory, config))
+        harness.wait_for(lambda: '"listening"' in daemon.log() or not daemon.running(), "a coordinator that listens")
+        del config["auth"]
+        for http in (f"127.0.0.1:{port}", None):
+            daemon.write_config({**config, "http": http})
+            self.reload(daemon, "nothing was changed", f"0.0.0.0:{port} is beyond loopback and stays open until the next start")
+            self.assertEqual(daemon.http("/metrics").status, 401)
+        daemon.write_config({**config, "insecure": True})
+        self.reload(daemon)
+        self.assertEqual(daemon.http("/metrics").status, 200)
+
 
 class Connections(Case):
     def failures(self, daemon, reason, **how):
