@@ -287,11 +287,9 @@ static bool gossip_reload(struct agent_life *l, const struct edge_conf *conf)
 
 	if (l->gossip == NULL)
 		return true;
-	if (gossip_service_reload(l->gossip, conf->gossip.secret_file, &l->reload.errors) !=
-	    KOVA_OK)
-		return false;
 	if (!gossip_service_is_skewed(l->gossip, &skew_ms))
-		return true;
+		return gossip_service_reload(l->gossip, conf->gossip.secret_file,
+					     &l->reload.errors) == KOVA_OK;
 	buf_printf(&l->reload.errors,
 		   "clock_skew: this node's clock is %lld ms behind the median of its peers; it "
 		   "takes no changes until they agree\n",
@@ -350,11 +348,11 @@ static void on_read_again(uv_work_t *work, int cancelled)
 	}
 	const struct auth_terms terms = auth_section_terms(&conf->auth);
 	struct tls_server *tls = NULL;
-	bool tokens_ok = tls_use_open(&conf->tls, l->tickets, &tls, &l->reload.errors) &&
-			 auth_reload(l->auth, &terms, &l->reload.errors) == KOVA_OK &&
-			 gossip_reload(l, conf);
+	bool good = tls_use_open(&conf->tls, l->tickets, &tls, &l->reload.errors) &&
+		    gossip_reload(l, conf) &&
+		    auth_reload(l->auth, &terms, &l->reload.errors) == KOVA_OK;
 
-	if (tokens_ok) {
+	if (good) {
 		edge_restart_warn(&l->conf, conf);
 		if (tls != NULL)
 			use_tls(l, tls);
@@ -362,7 +360,7 @@ static void on_read_again(uv_work_t *work, int cancelled)
 		control_reload_async(l->control, &l->loop, conf->lists, on_reloaded, l);
 	}
 	edge_conf_release(conf);
-	if (!tokens_ok) {
+	if (!good) {
 		tls_server_unref(tls);
 		log_lines("reload_failed", &l->reload.errors);
 		reload_ended(l);

@@ -303,6 +303,12 @@ class Clocks(mesh.Case):
         answer = put(ahead, "q", 666)
         self.assertEqual(answer.status, 503)
         self.assertIn("clock_skew", answer.json()["detail"])
+        tokens = os.path.join(self.directory, "tokens")
+        with open(tokens, "w", encoding="ascii") as file:
+            file.write("a-token-of-a-file-that-is-refused\n")
+        ahead.reload({**ahead.config, "auth": {"tokens_file": tokens}})
+        harness.wait_for(lambda: "clock_skew: this node" in ahead.log(), "a file is refused")
+        self.assertEqual(ahead.http("GET", "/v1/policies").status, 200, "and nothing of it is in force")
         self.assertEqual(put(agents[1], "p", 20).status, 200, "the others take them")
         harness.wait_for(lambda: [limit(a, "p") for a in (*agents, ahead)] == [20] * 4, "the right write everywhere")
         harness.wait_for(lambda: abs(members(agents[0])["z"]["skew_ms"] - 10000) < 500, "the skew is said", 30)
