@@ -1,11 +1,10 @@
 /*
  * HTTP on connections (io/conn.h). Every answer is there at once, so an exchange has nothing under way: bytes in, answers written in
  * the same turn. One that brings no whole request in IDLE_MS is closed. One who watches (world.h) brings no more requests, and is
- * closed when too much waits for him.
+ * closed when too much waits for him, and when a reload has taken his token away.
  */
 #include "http.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,8 +48,9 @@ struct http_conn {
 	struct conn *conn;
 	struct http_server *server;
 	const struct auth_token
-		*certificate;         /* what that of the client stands for; NULL: nothing */
-	struct http_exchange *stream; /* NULL: it is not one who watches */
+		*certificate;           /* what that of the client stands for; NULL: nothing */
+	struct http_exchange *stream;   /* NULL: it is not one who watches */
+	const struct auth_token *token; /* with which he was let in; NULL: none was needed */
 	struct world_viewer viewer;
 };
 
@@ -299,7 +299,7 @@ static void answer_page(struct http_exchange *x, const struct http_request *r)
 	buf_release(&fields);
 }
 
-static void answer_stream(struct http_exchange *x)
+static void answer_stream(struct http_exchange *x, const struct auth_token *token)
 {
 	struct http_conn *c = http_exchange_data(x);
 	struct world *world = front_of(c)->world;
@@ -311,6 +311,7 @@ static void answer_stream(struct http_exchange *x)
 	} else {
 		http_exchange_stream(x, &http_event_stream);
 		c->stream = x;
+		c->token = token;
 		conn_set_deadline(c->conn, 0);
 		if (!world_join(world, &c->viewer))
 			conn_close(c->conn);
@@ -332,7 +333,7 @@ static void on_request(struct http_exchange *x, const struct http_request *r)
 {
 	struct http_conn *c = http_exchange_data(x);
 	struct http_front *f = front_of(c);
-	const struct auth_token *token;
+	const struct auth_token *token = NULL;
 	struct http_refusal why;
 	struct buf body = {0};
 
@@ -352,7 +353,7 @@ static void on_request(struct http_exchange *x, const struct http_request *r)
 	} else if (slice_equal(r->path, SLICE("/v1/members"))) {
 		answer_members(x, f->share);
 	} else if (slice_equal(r->path, SLICE("/v1/stream"))) {
-		answer_stream(x);
+		answer_stream(x, token);
 	} else {
 		answer_page(x, r);
 	}
@@ -415,7 +416,7 @@ static void send_to_viewer(struct world_viewer *v, struct slice events)
 {
 	struct http_conn *c = (struct http_conn *)((char *)v - offsetof(struct http_conn, viewer));
 
-	if (conn_out_bytes(c->conn) > UNREAD_MAX)
+	if (conn_out_bytes(c->conn) > UNREAD_MAX || !auth_holds(front_of(c)->auth, c->token, 0))
 		conn_close(c->conn);
 	else
 		http_exchange_write(c->stream, events);

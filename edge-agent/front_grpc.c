@@ -226,6 +226,8 @@ static void on_message(struct grpc_call *c, struct slice message)
 {
 	struct grpc_task *t = grpc_call_extra(c);
 
+	if (method_of(t)->stays && !let_in(t, method_of(t)->access))
+		return; /* by a reload since */
 	method_of(t)->handle(t, message);
 }
 

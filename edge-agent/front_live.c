@@ -26,10 +26,8 @@ void handle_stream(struct http_call *c, const struct http_request *r)
 		call_answer_with(c, &http_event_stream);
 		return;
 	}
-	c->viewer = (struct live_viewer){.exchange = c->exchange,
-					 .conn = c->front->conn,
-					 .is_admin = c->token == NULL ||
-						     (c->token->scopes & AUTH_ADMIN) != 0};
+	c->viewer = (struct live_viewer){
+		.exchange = c->exchange, .conn = c->front->conn, .token = c->token};
 	if (!live_join(call_agent(c), &c->viewer)) {
 		buf_add_text(call_fields(c), "Retry-After: 5\r\n");
 		call_problem(c, 503, "too many watch already; at most 64 may at a time");

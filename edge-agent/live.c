@@ -7,6 +7,7 @@
 
 #include "agent.h"
 #include "core/recent.h"
+#include "io/auth.h"
 #include "io/buf_json.h"
 #include "io/conn.h"
 #include "io/event_json.h"
@@ -58,10 +59,16 @@ static void round_free(struct round *r)
 	free(r);
 }
 
-static void give(struct live *l, struct live_viewer *v, const struct round *r)
+static void give(const struct agent *a, struct live_viewer *v, const struct round *r)
 {
+	struct live *l = r->live;
+
+	if (!auth_holds(a->auth, v->token, 0)) {
+		conn_close(v->conn);
+		return;
+	}
 	if (conn_out_bytes(v->conn) == 0 && http_exchange_write(v->exchange, buf_slice(&r->text))) {
-		if (v->is_admin)
+		if (auth_holds(a->auth, v->token, AUTH_ADMIN))
 			http_exchange_write(v->exchange, buf_slice(&r->secret));
 		v->skipped = 0;
 		return;
@@ -78,7 +85,7 @@ static void visit_viewers(struct tour *t, struct agent *a)
 	struct round *r = (struct round *)t;
 
 	for (struct live_viewer *v = a->viewers; v != NULL; v = v->next)
-		give(r->live, v, r);
+		give(a, v, r);
 }
 
 static void on_given(struct tour *t)

@@ -5,6 +5,8 @@
  *
  *   idle ──a viewer joins──▶ every second: tour of the loops ──▶ text ──▶ tour of the loops: each viewer gets it
  *
+ * Who has lost his token, or his certificate, by a reload is cut off before the next text; keys are for admins only.
+ *
  * What a viewer has not taken yet keeps him from more: he is left out, and cut off after LIVE_SKIPS_MAX times in a row. As each
  * event tells the whole state, one left out is no loss.
  */
@@ -15,6 +17,7 @@
 #include <stdint.h>
 
 struct agent;
+struct auth_token;
 struct conn;
 struct http_exchange;
 struct live;
@@ -32,8 +35,8 @@ struct live_viewer {
 	struct live_viewer *next, **prev; /* in the agent's list */
 	struct http_exchange *exchange;
 	struct conn *conn;
-	unsigned skipped; /* in a row */
-	bool is_admin;    /* may see keys and what was changed */
+	unsigned skipped;               /* in a row */
+	const struct auth_token *token; /* with which he was let in; NULL: none was needed */
 };
 
 /* For `owner` (borrowed), which has its loop. NULL: out of memory. */

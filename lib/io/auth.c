@@ -117,6 +117,12 @@ bool auth_required(const struct auth *a)
 	return a->required;
 }
 
+bool auth_holds(const struct auth *a, const struct auth_token *token, unsigned scopes)
+{
+	return !a->required ||
+	       (token != NULL && token->scopes != 0 && (token->scopes & scopes) == scopes);
+}
+
 /* ---- The file ---- */
 
 static bool fault(struct reading *r, const char *what)

@@ -65,6 +65,11 @@ KOVA_MUST_CHECK kova_status auth_follow(struct auth *a, const struct auth *from)
 
 /* Whether a caller must show a token, or a certificate that stands for one. */
 bool auth_required(const struct auth *a);
+/*
+ * Whether who was let in with `token` (of `a`; NULL: none) may go on after what was reloaded meanwhile: nothing is required, or it is
+ * not revoked and has all of `scopes` (of enum auth_scope; 0: any will do).
+ */
+bool auth_holds(const struct auth *a, const struct auth_token *token, unsigned scopes);
 
 /*
  * The token spelled `token`, or NULL. Takes the same time for every token of that length, right or

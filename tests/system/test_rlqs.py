@@ -2,6 +2,7 @@
 # Mostly waits.
 import glob
 import os
+import queue
 import sys
 import threading
 import time
@@ -301,6 +302,33 @@ class Streams(Quotas):
         self.assertEqual(self.agents[0].stop(), 0)
         harness.wait_for(lambda: one.error is not None, "the stream has ended")
         self.assertEqual(one.error.code(), grpc.StatusCode.UNAVAILABLE)
+
+    def test_a_token_that_is_taken_away_ends_the_stream(self):
+        tokens = os.path.join(self.directory, "tokens")
+
+        def write(line):
+            with open(tokens, "w", encoding="utf-8") as file:
+                file.write(line)
+        write("reader READ check\n")
+        self.start()
+        self.start(auth={"tokens_file": tokens})
+        report = self.messages[0](domain="edge")
+        report.bucket_quota_usages.add(num_requests_allowed=1).bucket_id.bucket["user"] = "x"
+        to_send = queue.Queue()
+        with grpc.insecure_channel("%s:%d" % self.agents[1].grpc_address) as channel:
+            call = channel.stream_stream(envoy.METHOD)(iter(to_send.get, None), timeout=harness.PATIENCE,
+                                                       metadata=[("authorization", "Bearer READ")])
+            to_send.put(report.SerializeToString())
+            self.assertTrue(next(call))
+            write("reader OTHER check\n")
+            self.agents[1].reload(self.agents[1].config)
+            harness.wait_for(lambda: '"event":"reloaded"' in self.agents[1].log(), "a file read again")
+            to_send.put(report.SerializeToString())
+            with self.assertRaises(grpc.RpcError) as raised:
+                for _ in call:
+                    pass
+            to_send.put(None)
+            self.assertEqual(raised.exception.code(), grpc.StatusCode.UNAUTHENTICATED)
 
     def test_a_bucket_of_which_nothing_is_asked_is_abandoned(self):
         self.start()

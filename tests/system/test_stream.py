@@ -185,6 +185,28 @@ class Stream(harness.Case):
         self.assertEqual(agent.http("GET", "/v1/top", headers=worker).status, 403)
         self.assertEqual(agent.http("GET", "/").status, 200, "the page itself is no secret")
 
+    def test_a_token_that_is_taken_away_ends_the_stream(self):
+        tokens = f"{self.subdirectory('tokens')}/tokens"
+
+        def write(lines):
+            with open(tokens, "w", encoding="utf-8") as file:
+                file.write(lines)
+        write("boss boss-token admin\nchief chief-token admin\nworker worker-token check\n")
+        agent = self.start_agent({"policies": [POLICY], "threads": 2, "auth": {"tokens_file": tokens}})
+        boss, chief, worker = (self.watch(agent, token=f"{name}-token") for name in ("boss", "chief", "worker"))
+        for viewer in (boss, chief, worker):
+            self.assertEqual(viewer.head()[0], 200)
+        chief.next("top")
+        write("boss boss-token admin\nchief chief-token check\n")
+        agent.reload(agent.config)
+        harness.wait_for(lambda: '"event":"reloaded"' in agent.log(), "a file read again")
+        self.assertIn(None, (worker.event() for _ in range(50)), "the end")
+        boss.next("top")
+        while chief.event()[0] != "stats":
+            pass  # what was on its way
+        chief.next("stats")
+        self.assertNotIn("top", [chief.event()[0] for _ in range(6)])
+
     def test_viewers_are_bounded_and_leave(self):
         agent = self.start_agent({"policies": [POLICY], "threads": 2})
         viewers = [self.watch(agent) for _ in range(VIEWERS_MAX)]

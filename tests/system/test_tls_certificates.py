@@ -1,8 +1,11 @@
 """Certificates of clients that stand for tokens, on the agent's fronts and the coordinator's: who may what by them, and who may not."""
 # Mostly waits.
+import contextlib
 import json
 import os
 import signal
+import socket
+import ssl
 import subprocess
 
 import certificates
@@ -137,12 +140,18 @@ class Coordinator(Case):
         self.assertEqual([status(context) for context in (self.worker, self.ops, self.stranger)], [200, 200, 401])
         self.assertEqual(status(self.stranger, "/healthz"), 200)
         self.assertEqual(status(self.worker, Authorization="Bearer wrong"), 401)
+        viewer = self.ops.wrap_socket(socket.create_connection(daemon.http_address, harness.PATIENCE), server_hostname="localhost")
+        self.addCleanup(viewer.close)
+        viewer.sendall(b"GET /v1/stream HTTP/1.1\r\nHost: x\r\n\r\n")
+        self.assertTrue(viewer.recv(65536).startswith(b"HTTP/1.1 200 "))
         config = json.loads(subprocess.run(["cat", daemon.config_path], capture_output=True, check=True).stdout)
         config["auth"]["certificates"] = LISTED[:1]
         daemon.write_config(config)
         daemon.send_signal(signal.SIGHUP)
         harness.wait_for(lambda: status(self.ops) == 401, "the list read again")
         self.assertEqual(status(self.worker), 200)
+        with contextlib.suppress(ssl.SSLEOFError, ConnectionResetError):  # the end, without a farewell
+            self.assertIn(b"", (viewer.recv(65536) for _ in range(30)))
 
 
 if __name__ == "__main__":
