@@ -80,6 +80,7 @@ const struct auth_token *auth_find(const struct auth *a, struct slice token);
 /*
  * What a verified certificate with these names (tls_session_names()) stands for, or NULL; as auth_find(). The first of its names that
  * is listed counts. A listed name with a `:` in it is a URI; others are DNS names, whose case does not matter, or the subject's
- * CN, which counts only where there is no alternative name of these kinds (as RFC 6125 §6.4.4 has it).
+ * CN, which counts only where there is no alternative name of these kinds (as RFC 6125 §6.4.4 has it). Of a certificate's URIs and DNS
+ * names the first 16 are looked at (TLS_NAMES_MAX).
  */
 const struct auth_token *auth_find_certificate(const struct auth *a, struct slice names);

@@ -361,30 +361,51 @@ static void add_name(struct buf *names, const char *kind, const ASN1_STRING *nam
 	buf_add(names, "", 1);
 }
 
+static bool is_name_of_client(const GENERAL_NAME *name)
+{
+	return name->type == GEN_URI || name->type == GEN_DNS;
+}
+
+/* Those of `type` among the first TLS_NAMES_MAX that are URIs or DNS names. */
 static void add_alternatives(struct buf *names, const GENERAL_NAMES *all, int type,
 			     const char *kind)
 {
-	for (int i = 0; i < sk_GENERAL_NAME_num(all) && i < TLS_NAMES_MAX; i++) {
+	int n = 0;
+
+	for (int i = 0; i < sk_GENERAL_NAME_num(all) && n < TLS_NAMES_MAX; i++) {
 		const GENERAL_NAME *one = sk_GENERAL_NAME_value(all, i);
 
+		n += is_name_of_client(one);
 		if (one->type == type)
 			add_name(names, kind, one->d.ia5); /* of URI and DNS alike */
 	}
+}
+
+/* Whether there is no URI and no DNS name, usable or not. `found`: of X509_get_ext_d2i(). */
+static bool has_subject_only(const GENERAL_NAMES *all, int found)
+{
+	if (all == NULL)
+		return found == -1; /* else it is there and can't be read */
+	for (int i = 0; i < sk_GENERAL_NAME_num(all); i++)
+		if (is_name_of_client(sk_GENERAL_NAME_value(all, i)))
+			return false;
+	return true;
 }
 
 void tls_session_names(const struct tls_session *s, struct buf *ret_names)
 {
 	const X509 *cert = SSL_get0_peer_certificate(s->ssl);
 	GENERAL_NAMES *all;
-	int at;
+	int at = -1, found;
 
 	if (cert == NULL)
 		return;
-	all = X509_get_ext_d2i(cert, NID_subject_alt_name, NULL, NULL);
+	all = X509_get_ext_d2i(cert, NID_subject_alt_name, &found, NULL);
 	add_alternatives(ret_names, all, GEN_URI, "uri:");
 	add_alternatives(ret_names, all, GEN_DNS, "dns:");
+	if (has_subject_only(all, found))
+		at = X509_NAME_get_index_by_NID(X509_get_subject_name(cert), NID_commonName, -1);
 	GENERAL_NAMES_free(all);
-	at = X509_NAME_get_index_by_NID(X509_get_subject_name(cert), NID_commonName, -1);
 	if (at >= 0)
 		add_name(ret_names, "cn:",
 			 X509_NAME_ENTRY_get_data(

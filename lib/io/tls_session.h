@@ -15,7 +15,7 @@
 enum {
 	TLS_RECORD_MAX = 16384,        /* what one record holds: room for a read */
 	TLS_HANDSHAKE_MAX = 64 * 1024, /* bytes from a client until it is open */
-	TLS_NAMES_MAX = 16,            /* names of a certificate that are looked at */
+	TLS_NAMES_MAX = 16,            /* URIs and DNS names of a certificate that are looked at */
 };
 
 /* What is spoken inside (ALPN, RFC 7301). */
@@ -93,8 +93,9 @@ enum tls_failure tls_session_failure(const struct tls_session *s);
 const char *tls_session_why(const struct tls_session *s);
 
 /*
- * Appends the names in the client's certificate, verified, each with a NUL behind it: `uri:…`, `dns:…`, `cn:…`, in this order
- * of kinds. Nothing when it has shown none. Names with other than printable ASCII characters are left out.
+ * Appends the names in the client's certificate, verified, each with a NUL behind it: `uri:…`, then `dns:…`, of the first
+ * TLS_NAMES_MAX of these kinds; `cn:…` where it has none of them. Nothing when it has shown none. Names with other than printable
+ * ASCII characters are left out; the CN does not take their place.
  */
 void tls_session_names(const struct tls_session *s, struct buf *ret_names);
 

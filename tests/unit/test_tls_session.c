@@ -386,21 +386,72 @@ Test(tls_session, client_certificates)
 	}
 }
 
-Test(tls_session, names)
+static void expect_names(const struct identity *who, const char *expected, size_t len)
 {
-	static const char expected[] = "uri:spiffe://acme/worker\0uri:spiffe://acme/second\0"
-				       "dns:worker.acme\0cn:worker-17";
 	struct tls_server *server = serve(
 		(struct tls_terms){.client_ca = ca.cert_file, .client_auth = TLS_CLIENT_REQUIRED});
 	struct pair p = pair_of(server, TLS_INNER_ANY);
 
-	client_shows(&p, &worker);
+	client_shows(&p, who);
 	client_begins(&p);
 	expect_open(&p);
-	cr_assert_eq(p.names.len, sizeof expected);
-	cr_assert_eq(memcmp(p.names.ptr, expected, sizeof expected), 0);
+	cr_assert_eq(p.names.len, len, "%.*s", (int)p.names.len, p.names.ptr);
+	cr_assert_eq(len == 0 ? 0 : memcmp(p.names.ptr, expected, len), 0);
 	pair_release(&p);
 	tls_server_unref(server);
+}
+
+Test(tls_session, names)
+{
+	static const char all[] = "uri:spiffe://acme/worker\0uri:spiffe://acme/second\0"
+				  "dns:worker.acme";
+
+	expect_names(&worker, all, sizeof all);
+}
+
+/* The CN beside a name of the other kinds would be one more that nobody meant. */
+Test(tls_session, names_that_are_not_first_or_not_usable)
+{
+	static const struct {
+		const char *alternatives;
+		const char *expected;
+	} cases[] = {
+		{NULL, "cn:one"},
+		{"email:a@b.c,IP:127.0.0.1", "cn:one"},
+		{"IP:1.1.1.1,IP:1.1.1.2,IP:1.1.1.3,IP:1.1.1.4,IP:1.1.1.5,IP:1.1.1.6,IP:1.1.1.7,"
+		 "IP:1.1.1.8,IP:1.1.1.9,email:a@b.a,email:a@b.b,email:a@b.c,email:a@b.d,email:a@b."
+		 "e,"
+		 "email:a@b.f,email:a@b.g,email:a@b.h,DNS:seventeen.acme",
+		 "dns:seventeen.acme"},
+		{"DNS:not usable.acme", NULL},
+		{"URI:spiffe://acme/not usable,email:a@b.c", NULL},
+	};
+
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		struct identity one = identity_make("one", &ca, cases[i].alternatives, -60, DAY_S);
+
+		expect_names(&one, cases[i].expected,
+			     cases[i].expected != NULL ? strlen(cases[i].expected) + 1 : 0);
+		identity_release(&one);
+	}
+}
+
+Test(tls_session, no_more_than_sixteen_names)
+{
+	struct buf list = {0}, expected = {0};
+	struct identity many;
+
+	for (int i = 1; i <= TLS_NAMES_MAX + 1; i++) {
+		buf_printf(&list, "%sDNS:n%d.acme", i > 1 ? "," : "", i);
+		if (i <= TLS_NAMES_MAX)
+			buf_printf(&expected, "dns:n%d.acme%c", i, '\0');
+	}
+	buf_add(&list, "", 1);
+	many = identity_make("many", &ca, list.ptr, -60, DAY_S);
+	expect_names(&many, expected.ptr, expected.len);
+	identity_release(&many);
+	buf_release(&list);
+	buf_release(&expected);
 }
 
 Test(tls_session, client_that_believes_another_authority)
