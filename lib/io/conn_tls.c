@@ -135,8 +135,17 @@ void conn_tls_gone(struct conn *c)
 
 static void opened(struct conn *c)
 {
+	const struct tls_session *s = c->tls->session;
+
+	/* Its authority may be none any more, and a name of it listed since: the client comes again. */
+	if (tls_session_has_certificate(s) && !tls_session_is_of(s, *c->pool->place.tls)) {
+		failed(c, TLS_FAILED_CERTIFICATE,
+		       "amid the handshake the authorities of clients were read again");
+		conn_close(c);
+		return;
+	}
 	c->pool->counters.tls.opened++;
-	c->pool->counters.tls.resumed += tls_session_is_resumed(c->tls->session);
+	c->pool->counters.tls.resumed += tls_session_is_resumed(s);
 	handshake_over(c->tls);
 	conn_set_deadline(c, 0);
 	conn_opened(c);

@@ -248,6 +248,16 @@ bool tls_session_is_resumed(const struct tls_session *s)
 	return s->open && SSL_session_reused(s->ssl) == 1;
 }
 
+bool tls_session_is_of(const struct tls_session *s, const struct tls_server *server)
+{
+	return SSL_get_SSL_CTX(s->ssl) == tls_server_ctx(server);
+}
+
+bool tls_session_has_certificate(const struct tls_session *s)
+{
+	return s->open && SSL_get0_peer_certificate(s->ssl) != NULL;
+}
+
 enum tls_failure tls_session_failure(const struct tls_session *s)
 {
 	assert(s->failed);

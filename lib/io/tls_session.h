@@ -88,6 +88,11 @@ bool tls_session_is_open(const struct tls_session *s);
 /* Open, and by a ticket. */
 bool tls_session_is_resumed(const struct tls_session *s);
 
+/* Whether it is `server` that it was made from. */
+bool tls_session_is_of(const struct tls_session *s, const struct tls_server *server);
+/* Open, and the client has shown one, or had when it got its ticket. */
+bool tls_session_has_certificate(const struct tls_session *s);
+
 /* After FAILED: the kind, and a text for a log. */
 enum tls_failure tls_session_failure(const struct tls_session *s);
 const char *tls_session_why(const struct tls_session *s);

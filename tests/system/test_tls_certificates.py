@@ -112,6 +112,30 @@ class Agent(Case):
             self.assertEqual(self.resp(agent, self.stranger).call("KOVA.TAKE", "p", "k")[0], 1)
             self.refused("NOAUTH", self.resp(agent, self.worker).call, "PING")
 
+    def test_a_handshake_amid_a_reload_is_no_way_in(self):
+        agent = self.start()
+        received, to_send = ssl.MemoryBIO(), ssl.MemoryBIO()
+        client = self.worker.wrap_bio(received, to_send, server_hostname="localhost")
+        with socket.create_connection(agent.resp_address, harness.PATIENCE) as connection:
+            with self.assertRaises(ssl.SSLWantReadError):
+                client.do_handshake()
+            connection.sendall(to_send.read())
+            while not to_send.pending:  # until the client has an answer to all that the agent says first
+                received.write(connection.recv(65536))
+                with contextlib.suppress(ssl.SSLWantReadError):
+                    client.do_handshake()
+            other = certificates.Authority(self.subdirectory("other"))
+            agent.reload({**agent.config, "tls": {**agent.config["tls"], "client_ca": other.cert}})
+            harness.wait_for(lambda: '"event":"reloaded"' in agent.log(), "the new authority in force")
+            client.write(b"PING\r\n")
+            connection.sendall(to_send.read())
+            with contextlib.suppress(ConnectionResetError):
+                while data := connection.recv(65536):
+                    received.write(data)
+                    with contextlib.suppress(ssl.SSLWantReadError):
+                        self.fail(client.read())
+        harness.wait_for(lambda: "amid the handshake" in agent.log(), "the log says why")
+
     def test_errors_of_the_configuration(self):
         whole = self.terms()
         for change, says in (
