@@ -535,7 +535,7 @@ static bool listen_at(struct http_front *f, const struct coord_conf *conf, struc
 		  LOG_TEXT_FIELD_IF(tls, "tls", "yes"));
 	if (!tls && auth_required(f->auth))
 		tls_use_warn("http", conf->http);
-	if (conf->insecure)
+	if (conf->insecure && !auth_required(f->auth))
 		log_event(LOG_WARN, "insecure",
 			  "INSECURE: anybody who reaches this coordinator sees what it shows");
 	return true;

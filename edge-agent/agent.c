@@ -471,7 +471,7 @@ static void open_fronts(struct agent_life *l)
 	l->step = AGENT_RUNNING;
 	if (l->publisher != NULL)
 		publisher_start(l->publisher, &l->workers[0].agent);
-	if (conf->insecure)
+	if (conf->insecure && !auth_required(l->auth))
 		log_event(LOG_WARN, "insecure",
 			  "INSECURE: anybody who reaches this agent may use and administer it");
 	log_event(LOG_INFO, "started", "the agent is running",

@@ -124,6 +124,14 @@ class Tokens(Case):
         daemon.stop()
         daemon = self.start({"node": "c", "kafka": {"bootstrap": "127.0.0.1:9"}, "http": address, "auth": {"tokens_file": self.tokens}})
         harness.wait_for(lambda: "plain_text" in daemon.log(), "a warning of tokens in the clear")
+        daemon.stop()
+        for auth, loud in ((True, False), (False, True)):  # `insecure` with tokens leaves nothing open
+            config = {"node": "c", "kafka": {"bootstrap": "127.0.0.1:9"}, "http": address, "insecure": True}
+            daemon = self.keep(coordinator.Coordinator(self.subdirectory(f"auth-{auth}"), {
+                **config, **({"auth": {"tokens_file": self.tokens}} if auth else {})}))
+            harness.wait_for(lambda log=daemon.log: '"listening"' in log(), "a coordinator that listens")
+            daemon.stop()
+            self.assertEqual("INSECURE" in daemon.log(), loud)
 
     def test_a_reload_opens_nothing(self):
         port = harness.free_port()
