@@ -128,6 +128,12 @@ static unsigned scopes_read(struct conf_reader *r, const struct conf_path *path,
 	return scopes;
 }
 
+/* As certificates' names are compared: URIs as they are. */
+static bool is_same_name(const char *a, const char *b)
+{
+	return (strchr(a, ':') != NULL ? strcmp(a, b) : strcasecmp(a, b)) == 0;
+}
+
 static void name_check(struct conf_reader *r, const struct conf_path *path, const char *name,
 		       const struct auth_section *before)
 {
@@ -140,7 +146,7 @@ static void name_check(struct conf_reader *r, const struct conf_path *path, cons
 			  "`name` must be 1 to %d printable ASCII characters without blanks",
 			  AUTH_CERTIFICATE_MAX);
 	for (size_t i = 0; good && i < before->n_certificates; i++)
-		if (strcasecmp(before->certificates[i].name, name) == 0)
+		if (is_same_name(before->certificates[i].name, name))
 			conf_fail(r, path, "name", CONF_AT_VALUE, "`%s` is listed already", name);
 }
 

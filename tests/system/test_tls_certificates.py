@@ -148,7 +148,8 @@ class Agent(Case):
             answer = self.run_agent("--check-config", config={**whole, **change})
             self.assertEqual(answer.returncode, 1, says)
             self.assertIn(says, answer.stdout + answer.stderr)
-        for auth, status in ((whole["auth"], 0), ({"certificates": []}, 1)):
+        twins = [{"name": name, "scopes": ["check"]} for name in (WORKER, WORKER.replace("worker", "Worker"))]
+        for auth, status in ((whole["auth"], 0), ({"certificates": twins}, 0), ({"certificates": []}, 1)):
             answer = self.run_agent("--check-config", config={**whole, "auth": auth, "listen": {"resp": "0.0.0.0:7411"}})
             self.assertEqual(answer.returncode, status, answer.stdout + answer.stderr)
 
