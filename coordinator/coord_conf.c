@@ -133,8 +133,8 @@ static const struct conf_option coord_options[] = {
 	 .at = offsetof(struct coord_fields, http),
 	 .fallback = "127.0.0.1:7422",
 	 .text = "the dashboard, `/healthz`, `/readyz`, `/metrics`; `null`: off. The host is an IP "
-		 "address or `localhost`; beyond loopback it must have `auth` tokens, or "
-		 "`insecure` must be true"},
+		 "address or `localhost`; beyond loopback it needs `auth` with "
+		 "a `tokens_file` or `certificates`, or `insecure`"},
 	{.name = "auth",
 	 .type = CONF_OBJECT,
 	 .at = offsetof(struct coord_fields, auth),

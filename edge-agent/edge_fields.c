@@ -42,8 +42,7 @@ static const struct conf_option listen_options[] = {
 static const struct conf_table listen_table = {
 	.title = "`listen`",
 	.text = "Where clients reach the agent; `null` turns a front off. Beyond loopback the "
-		"agent must have `auth` tokens, or "
-		"`insecure` must be true.",
+		"agent needs `auth` with a `tokens_file` or `certificates`, or `insecure`.",
 	.options = listen_options,
 	.n_options = COUNT(listen_options),
 };
