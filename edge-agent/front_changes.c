@@ -5,6 +5,7 @@
  * One that fails comes back without the tour. A caller that hangs up leaves the change as it is. With one loop all of it
  * happens at once.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -218,6 +219,10 @@ static struct slice keep(char **at, struct slice s)
 	*at += s.len;
 	return kept;
 }
+
+static_assert(sizeof "certificate:" + AUTH_ADMIN_CERTIFICATE_MAX <= CONTROL_WHO_MAX &&
+		      sizeof "certificate:" + AUTH_NAME_MAX <= CONTROL_WHO_MAX,
+	      "the record holds each name that may make changes whole");
 
 /* Who makes this change, for the record. */
 static void write_who(const struct http_call *c, char ret_text[static CONTROL_WHO_MAX])

@@ -15,7 +15,9 @@
 enum {
 	AUTH_TOKEN_MAX = REQUEST_TOKEN_MAX,
 	AUTH_NAME_MAX = 64,
-	AUTH_CERTIFICATE_MAX = 255
+	AUTH_CERTIFICATE_MAX = 255,
+	/* With the scope admin: the record of changes holds all of it. */
+	AUTH_ADMIN_CERTIFICATE_MAX = 115
 }; /* bytes */
 
 enum auth_scope {

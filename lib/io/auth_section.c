@@ -20,7 +20,8 @@ static const struct conf_option certificate_options[] = {
 	 .type = CONF_STRING,
 	 .required = true,
 	 .at = offsetof(struct certificate_fields, name),
-	 .text = "one of its subject alternative names, a URI or a DNS name, at most 255 bytes; of "
+	 .text = "one of its subject alternative names, a URI or a DNS name, at most 255 bytes, "
+		 "115 with `admin`; of "
 		 "a "
 		 "certificate that has none, the subject's CN"},
 	{.name = "scopes",
@@ -135,7 +136,7 @@ static bool is_same_name(const char *a, const char *b)
 }
 
 static void name_check(struct conf_reader *r, const struct conf_path *path, const char *name,
-		       const struct auth_section *before)
+		       unsigned scopes, const struct auth_section *before)
 {
 	bool good = name != NULL && strlen(name) <= AUTH_CERTIFICATE_MAX;
 
@@ -145,6 +146,11 @@ static void name_check(struct conf_reader *r, const struct conf_path *path, cons
 		conf_fail(r, path, "name", CONF_AT_VALUE,
 			  "`name` must be 1 to %d printable ASCII characters without blanks",
 			  AUTH_CERTIFICATE_MAX);
+	else if (good && (scopes & AUTH_ADMIN) != 0 && strlen(name) > AUTH_ADMIN_CERTIFICATE_MAX)
+		conf_fail(r, path, "name", CONF_AT_VALUE,
+			  "with the scope `admin`, `name` must have at most %d bytes: changes are "
+			  "recorded by it",
+			  AUTH_ADMIN_CERTIFICATE_MAX);
 	for (size_t i = 0; good && i < before->n_certificates; i++)
 		if (is_same_name(before->certificates[i].name, name))
 			conf_fail(r, path, "name", CONF_AT_VALUE, "`%s` is listed already", name);
@@ -166,8 +172,8 @@ static void certificates_fill(struct conf_copier *c, const json_t *list, struct 
 		if (!json_is_object(item) || c->no_memory)
 			continue; /* an error already */
 		conf_read(c->r, &path, item, &certificate_table, &f);
-		name_check(c->r, &path, f.name, conf);
 		scopes = scopes_read(c->r, &path, f.scopes);
+		name_check(c->r, &path, f.name, scopes, conf);
 		if (f.name == NULL || (f.name = conf_copy(c, f.name)) == NULL)
 			continue;
 		conf->certificates[conf->n_certificates++] = (struct auth_certificate){

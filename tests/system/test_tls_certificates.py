@@ -144,11 +144,12 @@ class Agent(Case):
                 ({"auth": {"certificates": [{"name": "x", "scopes": []}]}}, "`scopes` must hold `check`, `admin` or both"),
                 ({"auth": {"certificates": [{"name": "x"}]}}, "`scopes` is missing"),
                 ({"auth": {"certificates": [{"name": "a b", "scopes": ["check"]}]}}, "printable ASCII characters without blanks"),
+                ({"auth": {"certificates": [{"name": "x" * 116, "scopes": ["admin"]}]}}, "`name` must have at most 115 bytes"),
                 ({"auth": {"certificates": [LISTED[1], {"name": "OPS.example", "scopes": ["check"]}]}}, "is listed already")):
             answer = self.run_agent("--check-config", config={**whole, **change})
             self.assertEqual(answer.returncode, 1, says)
             self.assertIn(says, answer.stdout + answer.stderr)
-        twins = [{"name": name, "scopes": ["check"]} for name in (WORKER, WORKER.replace("worker", "Worker"))]
+        twins = [{"name": name, "scopes": ["check"]} for name in ("x" * 255, WORKER, WORKER.replace("worker", "Worker"))]
         for auth, status in ((whole["auth"], 0), ({"certificates": twins}, 0), ({"certificates": []}, 1)):
             answer = self.run_agent("--check-config", config={**whole, "auth": auth, "listen": {"resp": "0.0.0.0:7411"}})
             self.assertEqual(answer.returncode, status, answer.stdout + answer.stderr)
