@@ -186,7 +186,7 @@ LIBRARIES = {
 }
 
 
-def library_command(name, directory):
+def command_of_library(name, directory):
     need, driver, argument, _ = LIBRARIES[name]
     driver = os.path.join(ROOT, "bench", "compared", driver)
     if argument is None:
